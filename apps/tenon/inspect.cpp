@@ -125,12 +125,12 @@ std::string describe_error(const tenon::TensorSource& source, const tenon::Decod
          error.worst + "\n";
 }
 
-// The errors of storing the matrices in other formats. A sample of rows, for GGUF files of block types; all rows of any
-// model with --errors.
+// The errors of storing the matrices in other formats. A sample of rows, for GGUF files of block types and for models
+// that another library quantised; all rows of any model with --errors.
 std::string describe_errors(const tenon::ModelFiles& files, const tenon::TensorSource& source,
                             const tenon::DecoderSpec& spec, bool tied, bool all) {
   const auto& tensors = files.tensors->tensors();
-  const auto coded = [](const tenon::TensorInfo& tensor) { return tenon::is_block(tensor.dtype); };
+  const auto coded = [](const tenon::TensorInfo& tensor) { return tenon::is_block(tensor.dtype) || tensor.decoder; };
   if (!all && std::none_of(tensors.begin(), tensors.end(), coded)) return "";
   constexpr int kSample = 16;
   const int rows = all ? 0 : kSample;

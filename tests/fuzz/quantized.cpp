@@ -1,11 +1,13 @@
 // Damaged checkpoints of GPTQ, AWQ, bitsandbytes, compressed-tensors and fp8, as many as you like:
 // scripts/fuzz-quantized compiles this with sanitizers and runs it.
-//   quantized [--count N] [--first S]   N folders from seed S on
+//   quantized [--count N] [--first S] [--seconds T]   N folders from seed S on, for at most T seconds
 // Each folder is loaded, and all its matrices are decoded. It must load or be refused by tenon::Error.
 #include <unistd.h>
 
-#include <cstdlib>
+#include <chrono>
+#include <cstring>
 #include <iostream>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -85,19 +87,20 @@ void load(const std::filesystem::path& folder) { tenon::test::load_whole(tenon::
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint32_t first = 1, count = 2000;
-  for (int i = 1; i + 1 < argc; i += 2)
-    (std::string(argv[i]) == "--first" ? first : count) =
-        static_cast<std::uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+  std::map<std::string, std::uint32_t> options = {{"--count", 2000}, {"--first", 1}, {"--seconds", 1u << 30}};
+  for (int i = 1; i + 1 < argc; i += 2) options.at(argv[i]) = static_cast<std::uint32_t>(std::stoul(argv[i + 1]));
   std::vector<QuantizedCase> sound;
   for (const std::string& name : tenon::test::quantized_cases()) {
     load(tenon::test::kQuantizedCases / name);
     sound.emplace_back(name);
   }
   const tenon::test::Scratch scratch;
-  std::size_t refused = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::seconds most(options["--seconds"]);
+  std::uint32_t folders = 0, refused = 0;
   std::set<std::string> places;  // of errors, to see that the folders reach far
-  for (std::uint32_t seed = first; seed < first + count; ++seed) {
+  for (; folders < options["--count"] && std::chrono::steady_clock::now() - begin < most; ++folders) {
+    const std::uint32_t seed = options["--first"] + folders;
     std::mt19937 random(seed);
     QuantizedCase damaged = sound[seed % sound.size()];
     for (int k = static_cast<int>(random() % 2); k >= 0; --k) {
@@ -116,5 +119,6 @@ int main(int argc, char** argv) {
       places.insert(error.where());
     }
   }
-  std::cout << count << " folders: " << refused << " refused, at " << places.size() << " places; the others load\n";
+  alarm(0);
+  std::cout << folders << " folders: " << refused << " refused, at " << places.size() << " places; the others load\n";
 }

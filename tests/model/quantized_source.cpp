@@ -3,6 +3,8 @@
 
 #include "../checkpoint/quantized_case.h"
 #include "tenon/device/thread_pool.h"
+#include "tenon/io/file.h"
+#include "tenon/model/gguf_export.h"
 #include "tenon/model/quantize.h"
 
 BOOST_AUTO_TEST_SUITE(model_quantized_source)
@@ -56,6 +58,22 @@ BOOST_AUTO_TEST_CASE(re_encoding_equals_that_of_the_decoded_model) {
       theirs.read(scratch / ("theirs." + format) / "model.safetensors");
       BOOST_TEST(same(ours, theirs), std::string(name) + " as " + format);
       BOOST_TEST(load_whole(load_checkpoint(scratch / ("ours." + format))).empty());
+    }
+  }
+}
+
+// The converter's orders apply to the decoded matrices.
+BOOST_AUTO_TEST_CASE(gguf_files_equal_those_of_the_decoded_model) {
+  ThreadPool pool(2);
+  for (const std::string name : {"gptq_g32", "gptq_conv1d", "bnb_nf4_conv1d", "gptq_8bit_asym_act_order"}) {
+    const Scratch scratch;
+    std::filesystem::create_directory(scratch / "decoded");
+    write_decoded(name, scratch / "decoded" / name);  // the file names the folder
+    for (const std::string type : {"float32", "q8_0"}) {
+      export_gguf(kQuantizedCases / name, scratch / ("ours." + type), type, pool);
+      export_gguf(scratch / "decoded" / name, scratch / ("theirs." + type), type, pool);
+      const auto bytes = [&](const std::string& file) { return read_text_file(scratch / file, 1 << 22); };
+      BOOST_TEST((bytes("ours." + type) == bytes("theirs." + type)), name + " as " + type);
     }
   }
 }

@@ -21,7 +21,7 @@ namespace tenon::detail {
 class Int8RowsDecoder final : public MatrixDecoder {
  public:
   Int8RowsDecoder(TensorInfo codes, TensorInfo scales)
-      : MatrixDecoder("bitsandbytes, int8; activations stay in float32"),
+      : MatrixDecoder("bitsandbytes, int8; activations stay in float32", codes.shape[1]),
         codes_(std::move(codes)),
         scales_(std::move(scales)) {}
 
@@ -75,7 +75,8 @@ class FourBitDecoder final : public MatrixDecoder {
     std::array<float, 16> table;
     std::optional<Nested> nested;
   };
-  FourBitDecoder(std::string name, Parts parts) : MatrixDecoder(std::move(name)), parts_(std::move(parts)) {}
+  FourBitDecoder(std::string name, Parts parts)
+      : MatrixDecoder(std::move(name), parts.cols), parts_(std::move(parts)) {}
 
   void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const override {
     const std::uint64_t begin = first * parts_.cols, end = begin + count * parts_.cols;

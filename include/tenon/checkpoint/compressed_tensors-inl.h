@@ -31,7 +31,8 @@ class ScaledDecoder final : public MatrixDecoder {
     std::optional<TensorInfo> zeros;  // of I8, as scales, or of I32, packed along the rows
     std::optional<TensorInfo> g_idx;  // the column of scales of each input
   };
-  ScaledDecoder(std::string name, Parts parts) : MatrixDecoder(std::move(name)), parts_(std::move(parts)) {}
+  ScaledDecoder(std::string name, Parts parts)
+      : MatrixDecoder(std::move(name), parts.shape.cols), parts_(std::move(parts)) {}
 
   void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const override {
     const std::uint64_t cols = parts_.shape.cols, groups = divided_up(cols, parts_.block.cols);

@@ -25,7 +25,8 @@ class GroupedDecoder : public MatrixDecoder {
   };
 
  protected:
-  GroupedDecoder(std::string name, Parts parts) : MatrixDecoder(std::move(name)), parts_(std::move(parts)) {}
+  GroupedDecoder(std::string name, Parts parts)
+      : MatrixDecoder(std::move(name), parts.inputs), parts_(std::move(parts)) {}
 
   // out[j, i] = scale * (code(i, j) - zero(group of i, j)) for outputs j of `count`, and all inputs i.
   template <class Code, class Zero>

@@ -179,6 +179,7 @@ TENON_INLINE void Checkpoint::require_weight(const TensorInfo& tensor) const {
 TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count,
                                        float* out) const {
   const File& file = file_of(tensor);
+  if (tensor.decoder) return read_decoded(*tensor.decoder, first, count, out);
   if (is_block(tensor.dtype)) return read_blocks(tensor, first, count, out);
   if (tensor.dtype == DType::f32) {
     file.read_at(tensor.begin + first * sizeof(float), std::as_writable_bytes(std::span(out, count)));
@@ -192,6 +193,27 @@ TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t f
     file.read_at(tensor.begin + (first + done) * sizeof(std::uint16_t),
                  std::as_writable_bytes(std::span(halves.get(), n)));
     (tensor.dtype == DType::f16 ? floats_of_f16 : floats_of_bf16)(halves.get(), out + done, n);
+  }
+}
+
+// The same for a quantised matrix. The range may begin and end within a row.
+TENON_INLINE void Checkpoint::read_decoded(const MatrixDecoder& decoder, std::uint64_t first, std::uint64_t count,
+                                           float* out) const {
+  const std::uint64_t inputs = decoder.inputs();
+  std::vector<float> row;
+  for (const std::uint64_t end = first + count; first < end;) {
+    const std::uint64_t skip = first % inputs;
+    std::uint64_t n = std::min(inputs - skip, end - first);
+    if (n == inputs) {  // whole rows, decoded in place
+      n = (end - first) / inputs * inputs;
+      decoder.read(*this, first / inputs, n / inputs, out);
+    } else {
+      row.resize(static_cast<std::size_t>(inputs));
+      decoder.read(*this, first / inputs, 1, row.data());
+      std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(skip), n, out);
+    }
+    first += n;
+    out += n;
   }
 }
 
@@ -222,32 +244,15 @@ TENON_INLINE void Checkpoint::read_blocks(const TensorInfo& tensor, std::uint64_
 TENON_INLINE void Checkpoint::read_transposed(const TensorInfo& tensor, std::uint64_t first_row,
                                               std::uint64_t row_count, std::uint64_t first_col, std::uint64_t col_count,
                                               float* out) const {
-  std::vector<float> stored(static_cast<std::size_t>(row_count));
-  for (std::uint64_t col = 0; col < col_count; ++col) {
-    read_run(tensor, (first_col + col) * tensor.shape[0] + first_row, row_count, stored.data());
-    for (std::uint64_t row = 0; row < row_count; ++row) out[row * col_count + col] = stored[row];
-  }
-}
-
-// A rectangle of a quantised matrix. Its decoder has rows of outputs: for a transposed tensor these are the columns.
-TENON_INLINE void Checkpoint::read_decoded(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
-                                           std::uint64_t first_col, std::uint64_t col_count, float* out) const {
-  const bool transposed = tensor.order.transposed;
-  const std::uint64_t inputs = transposed ? tensor.shape[0] : tensor.shape[1];
-  if (!transposed && col_count == inputs) return tensor.decoder->read(*this, first_row, row_count, out);
-  const std::uint64_t first = transposed ? first_col : first_row, count = transposed ? col_count : row_count;
-  constexpr std::uint64_t strip = 256;  // outputs at once
-  std::vector<float> decoded(static_cast<std::size_t>(std::min(strip, count) * inputs));
-  for (std::uint64_t done = 0; done < count; done += strip) {
-    const std::uint64_t n = std::min(strip, count - done);
-    tensor.decoder->read(*this, first + done, n, decoded.data());
-    for (std::uint64_t j = 0; j < n; ++j) {
-      const float* const values = decoded.data() + j * inputs;
-      if (!transposed)
-        std::copy_n(values + first_col, col_count, out + (done + j) * col_count);
-      else
-        for (std::uint64_t row = 0; row < row_count; ++row) out[row * col_count + done + j] = values[first_row + row];
-    }
+  const bool whole = row_count == tensor.shape[0];
+  const std::uint64_t strip = whole ? 256 : 1;  // columns at once: a decoder reads many rows faster than each alone
+  std::vector<float> stored(static_cast<std::size_t>(std::min(strip, col_count) * row_count));
+  for (std::uint64_t begin = 0; begin < col_count; begin += strip) {
+    const std::uint64_t cols = std::min(strip, col_count - begin);
+    read_run(tensor, (first_col + begin) * tensor.shape[0] + first_row, cols * row_count, stored.data());
+    for (std::uint64_t col = 0; col < cols; ++col)
+      for (std::uint64_t row = 0; row < row_count; ++row)
+        out[row * col_count + begin + col] = stored[col * row_count + row];
   }
 }
 
@@ -263,7 +268,6 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
     throw Error(Error::Kind::internal, where(tensor),
                 "shape " + shape_text(tensor.shape) + " does not hold the rectangle to read");
   if (row_count == 0 || col_count == 0) return;
-  if (tensor.decoder) return read_decoded(tensor, first_row, row_count, first_col, col_count, out);
   const StoredOrder& order = tensor.order;
   if (order.transposed) return read_transposed(tensor, first_row, row_count, first_col, col_count, out);
   if (order.c > 0 && tensor.shape.size() == 1) {  // a vector of outputs: its elements are rows

@@ -89,8 +89,7 @@ class Checkpoint {
   const File& file_of(const TensorInfo& tensor) const { return files_[static_cast<std::size_t>(tensor.shard)]; }
   void require_weight(const TensorInfo& tensor) const;
   void read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
-  void read_decoded(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
-                    std::uint64_t col_count, float* out) const;
+  void read_decoded(const MatrixDecoder& decoder, std::uint64_t first, std::uint64_t count, float* out) const;
   void read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
   void read_transposed(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                        std::uint64_t first_col, std::uint64_t col_count, float* out) const;

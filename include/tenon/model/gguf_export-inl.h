@@ -231,7 +231,7 @@ class GgufPlanner {
     if (order == GgufOrder::parts) info.order = {.b = 3, .c = heads, .d = width};
     if (order == GgufOrder::plus_one) info.order.plus = 1;
     if (order == GgufOrder::transposed && info.shape.size() == 2) {
-      info.order.transposed = true;
+      info.order.transposed = !info.order.transposed;  // a quantised GPT-2 has its outputs first already
       std::swap(info.shape[0], info.shape[1]);
     }
   }

@@ -24,7 +24,7 @@ TENON_INLINE void TensorSource::check(const DecoderSpec& spec, bool tied_head) c
   map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
   for (const std::string& name : unused(spec, tied_head)) {
     const TensorInfo* const tensor = files_.tensors->find(name);
-    if (tensor->stored_name.empty()) continue;  // not of a GGUF file
+    if (tensor->stored_name.empty() || tensor->decoder) continue;  // not of a GGUF file
     throw Error(Error::Kind::unsupported, files_.tensors->where(*tensor),
                 "the model has no such tensor here, and it may change the output");
   }
