@@ -16,7 +16,8 @@ import sys
 import torch
 import transformers
 from transformers import (AutoModelForCausalLM, BloomConfig, Ernie4_5Config, Exaone4Config, FalconConfig, GPTBigCodeConfig, GPTNeoConfig,
-                          GraniteMoeHybridConfig, LlamaConfig, MistralConfig, Qwen2Config)
+                          GptOssConfig, GraniteMoeHybridConfig, LlamaConfig, MistralConfig, MixtralConfig, OlmoeConfig, OPTConfig, Qwen2Config,
+                          Qwen3MoeConfig)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
@@ -47,6 +48,15 @@ CASES = {
     "exaone4": Exaone4Config(**LLAMA, sliding_window=None, layer_types=["full_attention"] * 2),
     "exaone4_window": Exaone4Config(**LLAMA, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "qwen2": Qwen2Config(**LLAMA, tie_word_embeddings=True),
+    "mixtral_window7": MixtralConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=2, sliding_window=7),
+    "olmoe_normalised": OlmoeConfig(**LLAMA, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True),
+    "qwen3_moe_sparse": Qwen3MoeConfig(**LLAMA, head_dim=10, moe_intermediate_size=20, num_experts=5, num_experts_per_tok=3,
+                                       norm_topk_prob=False, decoder_sparse_step=2),
+    "gpt_oss": GptOssConfig(**LLAMA, head_dim=10, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+        "original_max_position_embeddings": 32}),
+    "opt_350m": OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=40, word_embed_proj_dim=20,
+                          do_layer_norm_before=False, max_position_embeddings=96, bos_token_id=1, eos_token_id=2, pad_token_id=1),
     "falcon_rw": FalconConfig(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, alibi=True, bias=True,
                               multi_query=False, parallel_attn=False, new_decoder_architecture=False, max_position_embeddings=128,
                               bos_token_id=1, eos_token_id=2),

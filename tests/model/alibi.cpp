@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 BOOST_AUTO_TEST_SUITE(model_alibi)
@@ -35,6 +36,15 @@ BOOST_AUTO_TEST_CASE(rounded_biases_are_products_in_bfloat16) {
   BOOST_TEST(biases[257] == 0.125f * 64.0f);         // 64.25 is between 64 and 64.5, the even one of which is 64
   BOOST_TEST(biases[259] == 0.125f * 65.0f);         // 64.75
   BOOST_TEST(biases[320 + 299] == 0.125f * 18.75f);  // 18.6875 is between 18.625 and 18.75
+  // The result of that function for 32 heads (torch 2.15): the position is rounded, too.
+  const auto many = rounded_alibi_biases(32, 2048, 1);
+  for (const auto& [head, position, bias] : {std::tuple{0, 257, 215.0f},
+                                             {1, 259, 184.0f},
+                                             {5, 1001, 354.0f},
+                                             {13, 2047, 181.0f},
+                                             {31, 1999, 7.8125f},
+                                             {20, 777, 20.375f}})
+    BOOST_TEST(many[static_cast<std::size_t>(2048 * head + position)] == bias, head << ", " << position);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -261,7 +261,7 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
   require_weight(tensor);
   if (tensor.shape.empty() || tensor.shape.size() > 3)
     detail::refuse_file(where(tensor), "has shape " + shape_text(tensor.shape) + ", needs one of 1 to 3 dimensions");
-  std::uint64_t rows = 1;  // those of stacked matrices, one after another
+  std::uint64_t rows = 1;  // of all stacked matrices, one after another
   for (std::size_t d = 0; d + 1 < tensor.shape.size(); ++d) rows *= tensor.shape[d];
   const std::uint64_t cols = tensor.shape.back();
   if (first_row > rows || row_count > rows - first_row || first_col > cols || col_count > cols - first_col)

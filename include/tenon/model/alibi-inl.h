@@ -21,11 +21,12 @@ TENON_INLINE std::vector<float> alibi_slopes(int heads) {
 }
 
 TENON_INLINE std::vector<float> rounded_alibi_biases(int heads, int positions, float scale) {
+  const auto value = [](bfloat16 x) { return static_cast<float>(x); };
   std::vector<float> biases;
   for (const float slope : alibi_slopes(heads)) {
-    const auto rounded = static_cast<float>(bfloat16(slope));
+    const float rounded = value(bfloat16(slope));
     for (int t = 0; t < (positions + 63) / 64 * 64; ++t)
-      biases.push_back(scale * static_cast<float>(bfloat16(rounded * static_cast<float>(t))));
+      biases.push_back(scale * value(bfloat16(rounded * value(bfloat16(static_cast<float>(t))))));
   }
   return biases;
 }

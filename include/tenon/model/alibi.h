@@ -11,7 +11,7 @@ namespace tenon {
 std::vector<float> alibi_slopes(int heads);
 
 /// ALiBi as Falcon RW computes it, [heads, positions rounded up to 64]: scale * (slope * position of the key), where
-/// slope and product are rounded to bfloat16.
+/// slope, position and product are rounded to bfloat16.
 std::vector<float> rounded_alibi_biases(int heads, int positions, float scale);
 
 }  // namespace tenon

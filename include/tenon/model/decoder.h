@@ -355,7 +355,10 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
   if (c.embedding_width > 0 && !(reads_floats && AddsPositions<D>)) refuse("projects its embeddings");
   const auto has_sinks = [](const DecoderSpec::Layer& l) { return !l.sinks.none(); };
   const bool biased = c.rounded_alibi || std::any_of(spec.layers.begin(), spec.layers.end(), has_sinks);
-  if (biased && OnTensorCores<Attend>) refuse("has sinks or rounded biases in its attention");
+  if (biased && OnTensorCores<Attend>)
+    throw Error(
+        Error::Kind::unsupported, "config.json: model_type",
+        c.model_type + " has sinks or rounded biases, which attention on tensor cores lacks; use FlashAttention");
 }
 
 /// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
@@ -365,7 +368,8 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
                                 const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
                                 DecoderState<D, W>& state) {
   state.resize(device, c, host_batch);
-  if (host_batch.rows == 0) return state.activations.hidden;
+  const MatrixView<float> none = c.embedding_width > 0 ? state.activations.projected : state.activations.hidden;
+  if (host_batch.rows == 0) return none;
   DecoderPass<D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter, state);
   pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
@@ -373,7 +377,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     pass.project_qkv(layer, l);
     if (l + 1 == c.layers && pass.drops_rows()) {
       pass.drop_rows();
-      if (host_batch.logit_count == 0) return state.activations.hidden;
+      if (host_batch.logit_count == 0) return none;
     }
     pass.attend(attend, layer, l);
     if (c.parallel_residual) pass.mlp_inner(layer, l);

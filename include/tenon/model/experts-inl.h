@@ -1,5 +1,7 @@
 #pragma once
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,14 +19,16 @@ namespace detail {
 struct ExpertNames {
   const char *mixture, *router, *gate, *up, *down;
 };
+inline constexpr int kMostExperts = 4096;  // in a layer
 inline constexpr ExpertNames kExpertNames{"mlp.", "gate", "gate_proj", "up_proj", "down_proj"};
 
 // Reads the number of experts, under one of its names, and of those of a token.
 TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
                                ModelConfig& c) {
   const std::string name = one_name(fields, names);
-  c.experts = fields.positive_int(name, fallback);
-  if (c.experts > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
+  c.experts = fields.integer(name, 1, kMostExperts, fallback);
+  if (std::int64_t{c.experts} * std::max(2 * c.inner, c.hidden) > std::numeric_limits<int>::max())
+    fields.refuse(name, "makes matrices of more rows than 2^31");
   c.experts_chosen = fields.integer("num_experts_per_tok", 1, c.experts, std::min(chosen, c.experts));
   c.expert_inner = c.inner;
 }
@@ -98,7 +102,8 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
   ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 4});
   check_architectures(fields, {"Qwen3MoeForCausalLM", "Qwen3MoeModel"});
   c.attention_bias = fields.boolean("attention_bias", false);
-  if (fields.boolean("use_sliding_window", false)) c.window = fields.positive_int("sliding_window", 4096);
+  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
+  if (fields.boolean("use_sliding_window", false) && !none) c.window = fields.positive_int("sliding_window", 4096);
   detail::read_experts(fields, {"num_experts", "num_local_experts"}, 128, 8, c);
   c.expert_inner = fields.has("moe_intermediate_size") ? width_field(fields, "moe_intermediate_size") : 768;
   c.router_kind = detail::router_kind(fields);
@@ -121,7 +126,7 @@ TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
 TENON_INLINE ModelConfig GptOss::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   if (!fields.has("rope_scaling") && !fields.has("rope_parameters"))
-    fields.refuse("rope_scaling", "is missing; the family has none but its own");
+    fields.refuse("rope_scaling", "is missing; gpt-oss needs its yarn positions, as rope_scaling or rope_parameters");
   ModelConfig c = configure_llama_like(
       file, model_type,
       {.positions = 131072, .kv_heads = 8, .head_dim = 64, .epsilon = 1e-5, .rotary = {.theta = 150000}});

@@ -102,8 +102,19 @@ TENON_INLINE const TensorInfo& TensorSource::find(const std::string& name) const
 TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, int count, float* out) const {
   const int cols = spec.shape.cols;
   if (coded_) return with_code(code_, "", [&](auto code) { read_values<decltype(code)>(spec, first, count, out); });
+  const auto alternates = [&](const TensorPart& part) {
+    return part.transposed && part.block == 1 && part.stacked > 1 && !files_.random;
+  };
+  int begin = 0;  // of the part, in the matrix
+  for (const TensorPart& part : spec.parts) {
+    const int row = std::max(first, begin), end = std::min(first + count, begin + part.rows);
+    if (row < end && alternates(part))
+      read_alternate(part, row - begin, end - begin, cols, out + static_cast<std::ptrdiff_t>(row - first) * cols);
+    begin += part.rows;
+  }
   for_runs(spec, first, count, [&](const TensorPart& part, TensorPart::Run run, int at) {
     float* rows = out + static_cast<std::ptrdiff_t>(at) * cols;
+    if (alternates(part)) return;
     if (files_.random)
       random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
     else if (part.transposed)
@@ -111,6 +122,19 @@ TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, i
     else
       read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
   });
+}
+
+TENON_INLINE void TensorSource::read_alternate(const TensorPart& part, int first, int last, int cols,
+                                               float* out) const {
+  const int each = part.stored_rows() / part.stacked, at = part.run(first, 1).at;
+  const int width = part.run(last - 1, 1).at - at + 1;
+  std::vector<float> stored(static_cast<std::size_t>(width) * static_cast<std::size_t>(cols));  // [cols, width]
+  read_checked(find(part.name), at / each * cols, cols, at % each, width, stored.data());
+  for (int row = 0; row < last - first; ++row) {
+    for (int col = 0; col < cols; ++col)
+      *out++ = stored[static_cast<std::size_t>(col) * static_cast<std::size_t>(width) +
+                      static_cast<std::size_t>(row * part.stride)];
+  }
 }
 
 TENON_INLINE void TensorSource::use_matrix(const std::string& name, std::set<std::string>& used) const {

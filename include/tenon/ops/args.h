@@ -159,7 +159,7 @@ struct MixtureArgs {
   MatrixView<float> y;  ///< [rows, hidden]; may not be x
 };
 
-/// x[r] += table[positions[r]], of families that project embeddings before.
+/// x[r] += table[positions[r]], after the embeddings are projected.
 struct AddPositionsArgs {
   BatchView batch;
   const float* table;   ///< [positions, hidden]

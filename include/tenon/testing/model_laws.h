@@ -56,6 +56,7 @@ class ModelTrial {
     const int inner = c_.mlp_kind == MlpKind::gated ? 2 : 1;
     linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
     linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
+    check(layer.sinks.none() || layer.sinks.shape == Shape{c_.heads, 1}, "model: sinks are [heads]");
     if (mixture) return experts(layer);
     linear(layer.up, {inner * c_.inner, c_.hidden},
            "model: up is [inner, hidden], or [2 inner, hidden] where mlp_kind is gated");
@@ -110,6 +111,8 @@ class ModelTrial {
     int sum = 0;
     for (const TensorPart& part : parts) {
       sum += part.rows;
+      check(part.stacked > 0 && part.stored_rows() % part.stacked == 0, "model: stacked matrices are equally large");
+      if (part.stacked <= 0 || part.stored_rows() < part.stacked) continue;
       check(part.name.rfind(std::string(Model::name_prefix), 0) != 0 || Model::name_prefix.empty(),
             "model: names come without name_prefix");
       for (int row = 0; row < part.rows;) {

@@ -31,13 +31,13 @@ template <class W>
 void choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, std::vector<float>& logits,
                     ExpertChoice* choices /* [chosen] */) {
   const int experts = static_cast<int>(args.experts.size()), chosen = args.chosen;
-  if (args.kind != RouterKind::chosen_softmax) softmax_row(kernels, experts, logits.data());
   std::vector<int> ids(logits.size());
   for (int e = 0; e < experts; ++e) ids[static_cast<std::size_t>(e)] = e;
   const auto value = [&](int e) { return logits[static_cast<std::size_t>(e)]; };
   std::partial_sort(ids.begin(), ids.begin() + chosen, ids.end(),
                     [&](int a, int b) { return value(a) > value(b) || (value(a) == value(b) && a < b); });
   std::sort(ids.begin(), ids.begin() + chosen);
+  if (args.kind != RouterKind::chosen_softmax) softmax_row(kernels, experts, logits.data());
   std::vector<float> weights;
   for (int i = 0; i < chosen; ++i) weights.push_back(value(ids[static_cast<std::size_t>(i)]));
   if (args.kind == RouterKind::chosen_softmax) softmax_row(kernels, chosen, weights.data());
@@ -50,7 +50,7 @@ void choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, std::vec
     choices[i] = {ids[static_cast<std::size_t>(i)], weights[static_cast<std::size_t>(i)] / sum};
 }
 
-/// The choices of all rows. A row whose logits are not finite takes the first experts; its x is not finite either.
+/// The choices of all rows. A row with a logit that is not finite takes the first experts, with weights of NaN.
 template <class W>
 void route(Cpu& device, const MixtureArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
@@ -61,10 +61,12 @@ void route(Cpu& device, const MixtureArgs<W>& args) {
     for (int r = begin; r < end; ++r) {
       kernels.products_row(args.x.row(r), args.router, args.x.cols, static_cast<int>(experts), logits.data());
       if (args.router_bias) kernels.add_row(args.router_bias, 1, static_cast<int>(experts), logits.data());
-      for (float& logit : logits) {
-        if (!std::isfinite(logit)) logit = 0;  // the sort needs an order
+      ExpertChoice* const choices = args.memory->choices.data() + static_cast<std::size_t>(r) * chosen;
+      if (std::isfinite(kernels.finite_max(logits.data(), static_cast<int>(experts)))) {
+        choose_experts(kernels, args, logits, choices);
+        continue;
       }
-      choose_experts(kernels, args, logits, args.memory->choices.data() + static_cast<std::size_t>(r) * chosen);
+      for (int i = 0; i < args.chosen; ++i) choices[i] = {i, std::numeric_limits<float>::quiet_NaN()};
     }
   });
 }

@@ -247,9 +247,10 @@ struct BlockWalk {
                   here = lanes::exp(lanes::broadcast(query.largest - now)).v;
       lanes::add_split(query, nullptr, 0, nullptr);
       states[u].keep(query);
+      const float divisor = lanes::divisor_of(job, i, query.total_largest, query.total_sum);  // by all lanes
       if (lanes::lane() == 0) {
         shared.shares[i] = {before, here};
-        shared.totals[i] = lanes::divisor_of(job, i, query.total_largest, query.total_sum);
+        shared.totals[i] = divisor;
       }
     }
     __syncthreads();

@@ -81,7 +81,7 @@ __device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int
                                                 float second) {
   if (col + 1 < to.cols)
     *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
-  else  // the last of an odd number of outputs: what follows a row is not the product's
+  else  // the last of an odd number of outputs: do not write after it
     to.row(row)[col] = first;
 }
 template <class E>
