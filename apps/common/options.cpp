@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -14,13 +15,34 @@
 #include "shapes.h"
 #include "tenon/adapter/root.h"
 #include "tenon/core/error.h"
+#include "tenon/model/hub.h"
 
 namespace program {
 
 using tenon::Error;
 
+namespace {
+
+// Where huggingface_hub keeps models; empty if no variable says so.
+std::filesystem::path hub_cache() {
+  constexpr struct {
+    const char *variable, *below;
+  } places[] = {{"HF_HUB_CACHE", ""},
+                {"HUGGINGFACE_HUB_CACHE", ""},
+                {"HF_HOME", "hub"},
+                {"XDG_CACHE_HOME", "huggingface/hub"},
+                {"HOME", ".cache/huggingface/hub"}};
+  for (const auto& [variable, below] : places) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return *below == '\0' ? value : std::filesystem::path(value) / below;
+  }
+  return {};
+}
+
+}  // namespace
+
 std::filesystem::path model_folder(const ModelOptions& options) {
-  if (!options.model.empty()) return options.model;
+  if (!options.model.empty()) return tenon::find_model(options.model, hub_cache());
   std::error_code failed;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (!failed) {
@@ -50,7 +72,8 @@ void need_tokenizer(const tenon::ModelFiles& files, std::string_view command) {
   if (files.tokenizer) return;
   throw Error(Error::Kind::unsupported, "tokenizer",
               std::string(command) +
-                  " needs one, and the model has none: neither vocab.json with merges.txt nor tokenizer.json");
+                  " needs one, and the model has none: neither tokenizer.json, nor vocab.json with merges.txt, nor "
+                  "tokenizer.model");
 }
 
 std::string model_type(const tenon::ModelFiles& files) {

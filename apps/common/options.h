@@ -50,7 +50,8 @@ inline constexpr const char* lora[] = {"segmented", "gathered", "looped", "merge
 inline constexpr const char* device[] = {"cpu", "cuda"};
 }  // namespace words
 
-// The named folder, or that of the default model, which is found relative to the program and never to the working
+// The named folder or file, or the snapshot of a name like org/name in the hub cache, which HF_HUB_CACHE, HF_HOME or
+// HOME names. Without --model it is the default model, which is found relative to the program and never to the working
 // directory.
 std::filesystem::path model_folder(const ModelOptions& options);
 

@@ -56,7 +56,8 @@ class FileBelowEnvironment : public CLI::ConfigTOML {
 
 void add_model_flags(CLI::App& app, ModelOptions& o) {
   Flags flags(app, "Model and engine");
-  flags.text("--model", o.model, "DIR", "folder of a checkpoint, or a GGUF file; without it, the default model");
+  flags.text("--model", o.model, "DIR",
+             "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model");
   flags
       .choice("--weights", o.weights, program::words::weights,
               "how weights are stored; of a quantised folder by default its own")

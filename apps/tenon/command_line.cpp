@@ -54,7 +54,8 @@ std::string is_seed(const std::string& text) {
 std::string is_folder_name(const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; }
 
 void add_model(CLI::App& app, std::string& model) {
-  app.add_option("--model", model, "folder of a checkpoint, or a GGUF file; without it, the default model")
+  app.add_option("--model", model,
+                 "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model")
       ->option_text("DIR")
       ->group(kEngineGroup)
       ->check(is_folder_name);

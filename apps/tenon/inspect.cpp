@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "families.h"
 #include "output.h"
+#include "tenon/checkpoint/generation_config.h"
 #include "tenon/checkpoint/matrix_decoder.h"
 #include "tenon/checkpoint/peft.h"
 #include "tenon/device/thread_pool.h"
@@ -205,6 +206,39 @@ std::string describe_unused(const tenon::Checkpoint& checkpoint, const std::vect
   return text;
 }
 
+// The sampling defaults of --generation-config, or the reason of its refusal.
+std::string describe_generation(const tenon::ConfigFile& config) {
+  if (!config.generation()) return "";
+  tenon::Options o;
+  try {
+    set_generation_defaults(config, o);
+  } catch (const tenon::Error& error) {
+    return std::string("generation   --generation-config is refused: ") + error.what() + "\n";
+  }
+  return formatted(
+      "generation   --generation-config: temperature %g, top-k %d, top-p %g, min-p %g, repetition penalty %g\n",
+      static_cast<double>(o.temperature), o.top_k, static_cast<double>(o.top_p), static_cast<double>(o.min_p),
+      static_cast<double>(o.repetition_penalty));
+}
+
+// Fields of the config files that have no effect, in one line a file.
+std::string describe_ignored(const tenon::ModelFiles& files) {
+  std::map<std::string, std::vector<std::string>> by_file;
+  for (const std::string& each : files.config->unread()) {
+    const std::size_t colon = each.rfind(": ");
+    by_file[each.substr(0, colon)].push_back(each.substr(colon + 2));
+  }
+  if (files.tokenizer) {
+    for (const std::string& name : files.tokenizer->ignored_fields())
+      if (name != "chat_template") by_file["tokenizer_config.json"].push_back(printable(name, 60));
+  }
+  std::string text = "ignored      ";
+  if (by_file.empty()) return text + "none: every field has an effect\n";
+  text += "fields without an effect on the output\n";
+  for (const auto& [file, names] : by_file) text += "             " + file + ": " + list_of(names) + "\n";
+  return text;
+}
+
 std::string describe_tokenizer(const tenon::Tokenizer* tokenizer) {
   if (!tokenizer) return "tokenizer    none\n";
   std::string text = "tokenizer    " + std::string(tokenizer->description()) + ", " +
@@ -299,7 +333,8 @@ int inspect(const InspectCommand& command) {
     return describe_config(config) + describe_weights(spec, config) +
            describe_errors(files, source, spec, config.tied_head, command.errors) + describe_engines() +
            describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
-           describe_unused(*files.tensors, source.unused(spec, config.tied_head));
+           describe_unused(*files.tensors, source.unused(spec, config.tied_head)) + describe_generation(*files.config) +
+           describe_ignored(files);
   });
   Output output;
   output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), sites));

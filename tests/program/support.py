@@ -23,10 +23,10 @@ def program_path():
 PROGRAM = program_path()
 
 
-def tenon(*arguments, stdin="", cwd=None):
-    """Runs the program to its end: a CompletedProcess with text in stdout and stderr."""
+def tenon(*arguments, stdin="", cwd=None, env=None):
+    """Runs the program to its end: a CompletedProcess with text in stdout and stderr. env: variables to add."""
     return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, encoding="utf-8",
-                          cwd=cwd, timeout=120)
+                          cwd=cwd, timeout=120, env={**os.environ, **(env or {})})
 
 
 def json_lines(text):

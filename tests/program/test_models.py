@@ -53,6 +53,33 @@ class Inspect(ProgramTest):
         self.assertIn("adapters     3\n", text)
         self.assertRegex(text, r"characters: rank 12, 4, scale 2, 4, 12 of 24 linears, F\d+, [\d,]+ bytes; fields without effect: ")
 
+    def test_fields_without_effect_are_listed(self):
+        done = tenon("inspect", "--model", self.model_of(*FILES, config={"use_cache": True, "my_field": [1]}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\nignored      fields without an effect on the output\n             config.json: .*my_field.*use_cache")
+        self.assertNotIn("n_layer", done.stdout.split("ignored ")[1])
+
+    def test_a_name_in_the_hub_cache(self):
+        repository = self.folder / "hub" / "models--org--tales"
+        snapshot = repository / "snapshots" / "0123abcd"
+        for each in (snapshot, repository / "refs"):
+            each.mkdir(parents=True)
+        (repository / "refs" / "main").write_text("0123abcd")
+        for path in TALES.iterdir():
+            (snapshot / path.name).symlink_to(path)
+        named = {"HF_HOME": str(self.folder), "HF_HUB_CACHE": ""}
+        done = tenon("inspect", "--model", "org/tales", env=named)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("parameters   6,049,792", done.stdout)
+        self.assertIn("adapters     3\n", done.stdout)
+        done = tenon("tokens", "--model", "org/tales", stdin='{"text": "a"}\n', env={"HF_HUB_CACHE": str(self.folder / "hub")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, words in (("org/other", ["models--org--other", "hf download org/other"]), ("no-such-folder", ["models--no-such-folder"])):
+            done = tenon("inspect", "--model", name, env=named)
+            self.assertEqual(done.returncode, 1)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
     def test_tensors_without_use_are_listed(self):
         done = tenon("inspect", "--model", self.model_of(*FILES, config={"n_layer": 5}))
         self.assertEqual(done.returncode, 0, done.stderr)
