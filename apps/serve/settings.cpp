@@ -310,9 +310,11 @@ Settings parse_settings(int argc, char** argv) {
 }
 
 void Settings::resolve(const std::filesystem::path& model_folder, int context) {
-  if (served_model_names.empty()) served_model_names = {last_component(model_folder)};
-
   std::error_code ignored;
+  // A name of the hub is found in a snapshot, whose folder is a hash.
+  const bool is_name = !model.model.empty() && !std::filesystem::exists(model.model, ignored);
+  if (served_model_names.empty()) served_model_names = {is_name ? model.model : last_component(model_folder)};
+
   if (model.lora == "none")
     model.adapter_root.clear();
   else if (!model.adapter_root.empty()) {
