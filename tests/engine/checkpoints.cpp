@@ -55,7 +55,8 @@ Json smaller(Json config) {
   set(config, {"rotary_dim"}, number(config, "rotary_dim", 0) / 4);
   for (const char* name : {"intermediate_size", "n_inner", "shared_intermediate_size", "ffn_dim"})
     set(config, {name}, number(config, name, 0) / 64 * width / (hidden / 64));
-  set(config, {"hidden_size", "n_embd", "n_embed", "word_embed_proj_dim"}, width);
+  set(config, {"word_embed_proj_dim"}, width * number(config, "word_embed_proj_dim", 0) / hidden);
+  set(config, {"hidden_size", "n_embd", "n_embed"}, width);
   set(config, {"num_hidden_layers", "n_layer", "num_layers"}, layers);
   set(config, {"vocab_size"}, number(config, "vocab_size", 0) / 50);
   set(config, {"max_position_embeddings", "n_positions", "n_ctx", "seq_length"}, 96);
