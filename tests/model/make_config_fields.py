@@ -16,8 +16,8 @@ from transformers import CONFIG_MAPPING
 
 FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
 FAMILIES = ["bloom", "codegen", "cohere", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_bigcode", "gpt_neo",
-            "gpt_neox", "gptj", "granite", "granitemoehybrid", "llama", "mistral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3", "qwen2",
-            "qwen3", "smollm3", "stablelm", "starcoder2"]
+            "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoehybrid", "llama", "mistral", "mixtral", "mpt", "olmo", "olmo2", "olmoe", "opt", "phi",
+            "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3", "stablelm", "starcoder2"]
 # Defaults that are another model: Granite 4 has Mamba layers and experts there.
 CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_experts": 0}}
 
