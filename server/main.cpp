@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = tenon::Error::Kind;
 constexpr int kYes = 1;
-
+constexpr auto kShallow = [](int depth, auto, auto&) { return depth < 64; };  // copies of Json recurse
 // [service]
 using Engine = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::ContinuousPolicy>, tenon::Cache<tenon::PagedKV>,
                              tenon::Weights<tenon::ZeroPointInt8>, tenon::Adapter<tenon::GatheredLoRA>>;
@@ -85,7 +85,7 @@ Ask asked(const Service& service, FieldReader& fields, const std::string& prompt
 }
 
 Ask lorax_ask(const Service& service, const std::string& body, bool stream) {
-  FieldReader all(Json::parse(body, nullptr, false)), fields(all.take("parameters", Json::object()));
+  FieldReader all(Json::parse(body, kShallow, false)), fields(all.take("parameters", Json::object()));
   Ask ask = asked(service, fields, all.take("inputs", std::string()), fields.take("do_sample", false));
   ask.stream = all.take("stream", stream) || stream;
   ask.details = fields.take("details", false);
@@ -101,7 +101,7 @@ Ask lorax_ask(const Service& service, const std::string& body, bool stream) {
 }
 
 Ask openai_ask(const Service& service, const std::string& body, const std::string& model) {
-  FieldReader fields(Json::parse(body, nullptr, false));
+  FieldReader fields(Json::parse(body, kShallow, false));
   Ask ask = asked(service, fields, fields.take("prompt", std::string()), true);
   ask.stream = fields.take("stream", false);
   ask.request.options.max_new_tokens = fields.take("max_tokens", 16);
@@ -221,16 +221,16 @@ int serve(const std::filesystem::path& model, int port, const std::string& host)
   http.set_socket_options([](auto s) { ::setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof kYes); });
   http.set_keep_alive_max_count(1);  // an idle connection would hold a thread
   http.set_pre_routing_handler([](auto& request, auto& response) {
-    if (!request.has_header("Transfer-Encoding")) return httplib::Server::HandlerResponse::Unhandled;
-    response.status = 411;  // older versions read chunks without a limit
-    return httplib::Server::HandlerResponse::Handled;
+    const bool plain = !request.has_header("Transfer-Encoding") && !request.has_header("Content-Encoding");
+    if (plain && (request.method == "GET" || request.has_header("Content-Length")))
+      return httplib::Server::HandlerResponse::Unhandled;
+    return response.status = 411, httplib::Server::HandlerResponse::Handled;  // only a length bounds what is read
   });
-  const auto lorax = [&](auto& body) { return lorax_ask(*service, body, false); };
-  const auto streamed = [&](auto& body) { return lorax_ask(*service, body, true); };
+  const auto lorax = [&](bool stream) { return [&, stream](auto& b) { return lorax_ask(*service, b, stream); }; };
   const std::string name = model.filename().string();
-  add(http, *service, "/", kLorax, true, lorax);
-  add(http, *service, "/generate", kLorax, false, lorax);
-  add(http, *service, "/generate_stream", kLorax, false, streamed);
+  add(http, *service, "/", kLorax, true, lorax(false));
+  add(http, *service, "/generate", kLorax, false, lorax(false));
+  add(http, *service, "/generate_stream", kLorax, false, lorax(true));
   add(http, *service, "/v1/completions", kOpenAi, false, [&](auto& body) { return openai_ask(*service, body, name); });
   http.Get("/health", [&](auto&, auto& response) { response.status = service->stats().healthy ? 200 : 503; });
   if (port == 0 ? (port = http.bind_to_any_port(host)) < 0 : !http.bind_to_port(host, port))

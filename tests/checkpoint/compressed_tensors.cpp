@@ -126,6 +126,10 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
       {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(1, std::int64_t{63}); }, {kScale, "no scheme", "[64, 63]"}},
       {"ct_int4_g32", [&](auto& c) { c.tensor(dims).dtype = DType::f64; }, {dims, "dtype F64"}},
       {"ct_int4_g32", [&](auto& c) { c.file.tensors.erase(dims); }, {dims + " is missing"}},
+      // Without these, matrices would decode to something else.
+      {"ct_int4_g32", [&](auto& c) { scheme(c)["weights"]["symmetric"] = false; }, {"weight_zero_point", "missing"}},
+      {"ct_int4_g32", [&](auto& c) { scheme(c)["weights"]["actorder"] = "group"; }, {"weight_g_idx", "missing"}},
+      {"ct_int4_g32", [&](auto& c) { scheme(c)["weights"]["actorder"] = "random"; }, {"weights.actorder"}},
       {"ct_int4_g32",
        [&](auto& c) {
          c.tensor(kScale).shape = {2, 64};

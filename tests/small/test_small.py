@@ -112,6 +112,8 @@ class Small(unittest.TestCase):
         for path, body, part in [
             ("/generate", b"{", "JSON object"),
             ("/generate", b"[]", "JSON object"),
+            # Without a limit of its own, the copies of such a value exhaust a thread's stack.
+            ("/generate", b'{"inputs": "a", "parameters": {"stop": %s1%s}}' % (b"[" * 400_000, b"]" * 400_000), "stop"),
             ("/generate", {"inputs": 5}, "inputs"),
             ("/generate", {"inputs": "a", "parameters": {"max_new_tokens": -1}}, "max_new_tokens"),
             ("/generate", {"inputs": "a", "parameters": {"best_of": 2}}, "best_of"),
@@ -133,6 +135,12 @@ class Small(unittest.TestCase):
         with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as s:
             s.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
             self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 411 "))
+
+    def test_bodies_without_a_bound_are_refused(self):
+        for head in [b"", b"Content-Encoding: gzip\r\nContent-Length: 2\r\n"]:
+            with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as s:
+                s.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n{}")
+                self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 411 "), head)
 
     def test_arguments(self):
         for arguments in [[], [ROOT / "nothing"], [MODEL, str(self.port)], [MODEL, "x"]]:

@@ -91,7 +91,10 @@ std::shared_ptr<asio::ssl::context> context_of(const std::filesystem::path& cert
     if (error) throw tenon::Error(tenon::Error::Kind::io, std::string(flag) + " " + file.string(), error.message());
   };
   load(certificate, "--tls-cert", [&](error_code& e) { context->use_certificate_chain_file(certificate.string(), e); });
+  context->set_password_callback([](auto...) { return std::string(); });  // never asks a terminal
   load(key, "--tls-key", [&](error_code& e) { context->use_private_key_file(key.string(), Context::pem, e); });
+  if (::SSL_CTX_check_private_key(context->native_handle()) != 1)
+    throw tenon::Error(tenon::Error::Kind::io, "--tls-key " + key.string(), "is not the key of --tls-cert");
   return context;
 }
 
@@ -212,7 +215,7 @@ class HttpServer::Impl {
     if (!tls) channel = std::make_unique<PlainChannel>(std::move(socket), shared.scratch);
     const auto session = *shared.sessions.insert(std::make_shared<HttpSession>(shared, std::move(channel))).first;
     room ? session->begin() : session->refuse_connection(tls ? "" : overloaded_);
-  } catch (const std::bad_alloc&) {  // it closes
+  } catch (const std::exception&) {  // no memory, or no room in OpenSSL: it closes
   }
 
   void drain() {

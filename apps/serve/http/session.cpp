@@ -129,8 +129,8 @@ HttpRefusal HttpSession::check() {
   if (phase_ == Phase::head) {  // only now is it there
     const HttpAdmission admission = shared_.admit(request);
     if (admission.refusal) return admission.refusal;
-    body_bytes_ = admission.body_bytes;
-    parser_->limit_body(std::min(body_bytes_, shared_.limits.body_bytes));
+    body_bytes_ = std::min(admission.body_bytes, shared_.limits.body_bytes);
+    parser_->limit_body(body_bytes_);
   }
   return std::max(request.length, request.body.size()) > body_bytes_ ? HttpRefusal{413} : HttpRefusal{};
 }
@@ -164,7 +164,7 @@ void HttpSession::hand_over(HttpRefusal refusal) {
   if (shared_.busy >= shared_.limits.threads + shared_.limits.waiting) return refuse(kManyRequests);
   if (received_.empty()) std::string().swap(received_);
   if (--requests_left_ == 0) closing_ = true;
-  enter(Phase::answering, kNever);
+  enter_answering();
   ++shared_.busy;
   try {
     asio::post(shared_.jobs, [self = shared_from_this()] { self->answer_on_thread(); });
@@ -172,6 +172,14 @@ void HttpSession::hand_over(HttpRefusal refusal) {
     --shared_.busy;
     refuse(kManyRequests);
   }
+}
+
+// A client that does not take `100 Continue` does not wait for ever.
+void HttpSession::enter_answering() {
+  std::unique_lock lock(mutex_);
+  const bool flushes = flushing_;
+  lock.unlock();
+  enter(Phase::answering, flushes ? HttpClock::now() + shared_.limits.write : kNever);
 }
 
 void HttpSession::answer_on_thread() {
@@ -193,7 +201,7 @@ void HttpSession::refuse(const char* why) {
   request.refusal = {503, why};
   request.arrival = arrival_;
   request.peer = shared_from_this();
-  enter(Phase::answering, kNever);
+  enter_answering();
   whole_ = shared_.answer(*this, request);
   after_answer();
 }
@@ -340,7 +348,10 @@ void HttpSession::expire() {
     // A socket is not writable before a third of its buffer is free, which may be more than a slow reader takes in
     // time.
     const int before = std::exchange(in_flight_, in_flight());
-    if (now < write_end_ && in_flight_ < before) return wait_until(std::min(now + shared_.limits.write, write_end_));
+    std::unique_lock lock(mutex_);
+    const auto end = write_end_;
+    lock.unlock();
+    if (now < end && in_flight_ < before) return wait_until(std::min(now + shared_.limits.write, end));
     break_off();
     if (phase_ == Phase::answering) return;
   }

@@ -82,6 +82,7 @@ class HttpSession final : public HttpPeer, public std::enable_shared_from_this<H
   bool count_body();
   void send_continue();
   void hand_over(HttpRefusal refusal);
+  void enter_answering();
   void answer_on_thread();
   void refuse(const char* why);
   void after_answer();

@@ -122,7 +122,9 @@ struct WeightSchemes {
   std::set<int> bits;              // of packed integers
   std::set<std::uint64_t> groups;  // their sizes
   std::optional<MatrixShape> block;
-  std::string note;  // on activations
+  bool symmetric = false, asymmetric = false;  // some integers are
+  bool ordered = false, unordered = false;     // some groups are of columns in order of activations
+  std::string note;                            // on activations
 };
 
 inline std::string extent_text(MatrixShape block, MatrixShape shape) {
@@ -161,7 +163,12 @@ inline void add_scaled(QuantizedTensors& tensors, const std::string& module, Sca
   parts.block = scale_block(tensors, scales, parts.shape, schemes);
   const std::uint64_t groups = divided_up(parts.shape.cols, parts.block.cols),
                       grid_rows = divided_up(parts.shape.rows, parts.block.rows);
-  if (const TensorInfo* zeros = tensors.take_if(module + ".weight_zero_point")) {
+  const auto take = [&](const std::string& name, bool needed) {
+    return needed ? &tensors.take(name) : tensors.take_if(name);
+  };
+  const bool integers = parts.codes.dtype == DType::i32 || parts.codes.dtype == DType::i8;
+  const bool needs_zeros = integers && schemes.asymmetric && !schemes.symmetric;
+  if (const TensorInfo* zeros = take(module + ".weight_zero_point", needs_zeros)) {
     const bool packed = zeros->dtype == DType::i32 && parts.codes.dtype == DType::i32;
     if (packed)
       tensors.need_shape(*zeros, {divided_up(grid_rows, 32 / static_cast<std::uint64_t>(parts.bits)), groups});
@@ -169,7 +176,7 @@ inline void add_scaled(QuantizedTensors& tensors, const std::string& module, Sca
       tensors.need_type(*zeros, {DType::i8}), tensors.need_shape(*zeros, scales.shape);
     parts.zeros = *zeros;
   }
-  if (const TensorInfo* g_idx = tensors.take_if(module + ".weight_g_idx")) {
+  if (const TensorInfo* g_idx = take(module + ".weight_g_idx", schemes.ordered && !schemes.unordered)) {
     tensors.need_type(*g_idx, {DType::i32});
     tensors.need_shape(*g_idx, {parts.shape.cols});
     parts.g_idx = *g_idx;
@@ -222,6 +229,12 @@ inline void read_scheme(const Fields& scheme, WeightSchemes& out) {
     throw Error(Error::Kind::unsupported, weights.where("num_bits"),
                 std::to_string(bits) + " is not supported: integers of 4 and 8 bits and floats of 8 are");
   if (integers) out.bits.insert(bits);
+  if (integers) (weights.boolean("symmetric", true) ? out.symmetric : out.asymmetric) = true;
+  // "weight" and "static" order the columns of the file; the others need weight_g_idx.
+  const bool names = weights.has("actorder") && weights.value("actorder").is_string();
+  const std::string order = names ? weights.choice("actorder", {"group", "dynamic", "weight", "static"}) : "";
+  const bool says = weights.has("actorder") && weights.value("actorder") == true;
+  (says || order == "group" || order == "dynamic" ? out.ordered : out.unordered) = true;
   const std::string strategy = weights.choice("strategy", {"tensor", "channel", "group", "block"}, "tensor");
   if (strategy == "group") out.groups.insert(static_cast<std::uint64_t>(weights.positive_int("group_size")));
   if (strategy != "block") return;
