@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(tensors_without_use_need_only_a_sound_layout) {
   const Scratch scratch;
   const std::string header = "{" + entry("mask", "BOOL", "[1,1,2,2]", 0, 4) + "," +
                              entry("none", "F32", "[0,5]", 4, 4) + "," + entry("scalar", "F32", "[]", 4, 8) + "," +
-                             entry("f4", "F4", "[2]", 8, 9) + "," + entry("deep", "F32", "[1,2,1]", 9, 17) + "," +
+                             entry("f4", "F4", "[2]", 8, 9) + "," + entry("deep", "F32", "[1,2,1,1]", 9, 17) + "," +
                              entry("empty_name_is_fine_too", "I64", "[1]", 17, 25) + "}";
   scratch.write("model.safetensors", file_of(header, bytes_of(25)));
   const Checkpoint checkpoint = Checkpoint::open(scratch.folder());
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(tensors_without_use_need_only_a_sound_layout) {
     BOOST_TEST(mentions(refusal([&] { checkpoint.read(*checkpoint.find(name), 0, 1, 0, 1, out); }),
                         {"model.safetensors", name, "dtype"}));
   BOOST_TEST(
-      mentions(refusal([&] { checkpoint.read(*checkpoint.find("deep"), 0, 1, 0, 1, out); }), {"deep", "[1, 2, 1]"}));
+      mentions(refusal([&] { checkpoint.read(*checkpoint.find("deep"), 0, 1, 0, 1, out); }), {"deep", "[1, 2, 1, 1]"}));
   BOOST_TEST(mentions(refusal([&] { checkpoint.read(*checkpoint.find("scalar"), 0, 1, 0, 1, out); }),
                       {"scalar", "dimensions"}));
   BOOST_TEST(whole(checkpoint, *checkpoint.find("deep")).size() == 2u);
