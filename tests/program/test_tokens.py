@@ -51,7 +51,7 @@ class Tokens(ProgramTest):
 
     def test_a_tokenizer_that_is_not_read_is_named(self):
         model = self.model_of()
-        (model / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')
+        (model / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "WordPiece", "vocab": {}}}')
         done = tenon("tokens", "--model", model, stdin=as_lines([{"text": "a"}]))
         self.assertEqual(done.returncode, 1)
         self.assertIn("tokenizer.json: model.type", done.stderr)

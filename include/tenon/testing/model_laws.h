@@ -1,6 +1,7 @@
 // The laws of ModelTraits: a family names exactly the tensors that forward() reads for its configuration's switches, in
 // the shapes of its sizes.
 #pragma once
+#include <algorithm>
 #include <exception>
 #include <set>
 #include <string>
@@ -39,7 +40,8 @@ class ModelTrial {
       linear(spec_.embedding_in, {c_.hidden, c_.embedding_width}, "model: embedding_in is [hidden, embedding_width]");
       linear(spec_.embedding_out, {c_.embedding_width, c_.hidden}, "model: embedding_out is [embedding_width, hidden]");
     }
-    for (int l = 0; l < c_.layers; ++l) layer(spec_.layers[static_cast<std::size_t>(l)], c_.is_mixture(l));
+    for (int l = 0; l < std::min(c_.layers, static_cast<int>(spec_.layers.size())); ++l)
+      layer(spec_.layers[static_cast<std::size_t>(l)], c_.is_mixture(l));
     parts(spec_.embedding.parts, c_.vocab);
     parts(spec_.head.parts, c_.tied_head ? 0 : c_.vocab);
     parts(spec_.position_table.parts, spec_.position_table.none() ? 0 : c_.positions);
