@@ -92,8 +92,7 @@ TENON_INLINE ModelConfig OlMoE::configure(const ConfigFile& file) {
 
 TENON_INLINE DecoderSpec OlMoE::tensors(const ModelConfig& c) {
   DecoderSpec spec = detail::with_experts(c, detail::kExpertNames);
-  for (int l = 0; l < c.layers; ++l)
-    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", true, spec.layers[static_cast<std::size_t>(l)]);
+  add_head_gains(c, true, spec);
   return spec;
 }
 
@@ -118,8 +117,7 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
 
 TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
   DecoderSpec spec = detail::with_experts(c, detail::kExpertNames);
-  for (int l = 0; l < c.layers; ++l)
-    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, spec.layers[static_cast<std::size_t>(l)]);
+  add_head_gains(c, false, spec);
   return spec;
 }
 

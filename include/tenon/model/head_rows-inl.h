@@ -54,4 +54,9 @@ TENON_INLINE void add_head_gains(const ModelConfig& c, const std::string& attent
   layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, own);
 }
 
+TENON_INLINE void add_head_gains(const ModelConfig& c, bool own, DecoderSpec& spec) {
+  for (int l = 0; l < c.layers; ++l)
+    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", own, spec.layers[static_cast<std::size_t>(l)]);
+}
+
 }  // namespace tenon

@@ -53,6 +53,8 @@ VectorSpec head_gain_spec(const ModelConfig& c, const std::string& name, int hea
 
 /// Sets the gains of a layer's norms of queries and keys: <attention>q_norm.weight and <attention>k_norm.weight.
 void add_head_gains(const ModelConfig& c, const std::string& attention, bool own, DecoderSpec::Layer& layer);
+/// The same for all layers, in the names of Llama's kind: layers.N.self_attn.
+void add_head_gains(const ModelConfig& c, bool own, DecoderSpec& spec);
 
 }  // namespace tenon
 

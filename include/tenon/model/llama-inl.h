@@ -83,6 +83,19 @@ TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
   return spec;
 }
 
+TENON_INLINE DecoderSpec output_norm_tensors(const ModelConfig& c, bool own) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.attention_norm = layer.mlp_norm = {};
+    layer.attention_out_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden);
+    layer.mlp_out_norm = rms_norm_spec(h + "post_feedforward_layernorm", c.hidden);
+  }
+  add_head_gains(c, own, spec);
+  return spec;
+}
+
 TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});

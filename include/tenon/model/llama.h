@@ -50,6 +50,9 @@ void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig
 /// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
 
+/// The same with norms of what attention and MLP add, none before them, and gains of heads. own: of add_head_gains.
+DecoderSpec output_norm_tensors(const ModelConfig& c, bool own);
+
 /// The traits of Llama; see ModelTraits.
 struct Llama {
   static constexpr std::string_view model_type = "llama";

@@ -35,17 +35,6 @@ TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
   return c;
 }
 
-TENON_INLINE DecoderSpec Olmo2::tensors(const ModelConfig& c) {
-  DecoderSpec spec = llama_like_tensors(c);
-  for (int l = 0; l < c.layers; ++l) {
-    const std::string h = "layers." + std::to_string(l) + ".";
-    auto& layer = spec.layers[static_cast<std::size_t>(l)];
-    layer.attention_norm = layer.mlp_norm = {};
-    layer.attention_out_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden);
-    layer.mlp_out_norm = rms_norm_spec(h + "post_feedforward_layernorm", c.hidden);
-    add_head_gains(c, h + "self_attn.", true, layer);
-  }
-  return spec;
-}
+TENON_INLINE DecoderSpec Olmo2::tensors(const ModelConfig& c) { return output_norm_tensors(c, true); }
 
 }  // namespace tenon

@@ -45,9 +45,7 @@ TENON_INLINE ModelConfig Qwen3::configure(const ConfigFile& file) {
 
 TENON_INLINE DecoderSpec Qwen3::tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
-  for (int l = 0; l < c.layers; ++l) {
-    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, spec.layers[static_cast<std::size_t>(l)]);
-  }
+  add_head_gains(c, false, spec);
   return spec;
 }
 
