@@ -1,2 +1,3 @@
 // The host code of chat/.
+#include "tenon/chat/model_template-inl.h"
 #include "tenon/chat/template-inl.h"

@@ -1,32 +1,65 @@
-// The chat template of a model folder.
+// The chat templates of a model folder.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "tenon/io/file.h"
 #include "tenon/io/json.h"
 
 namespace tenon {
 
-/// The Jinja text of chat_template.jinja, or else of `chat_template` in tokenizer_config.json; of several templates
-/// there, the one named "default". Empty if the folder has none. Errors: those of read_text_file and read_json_file.
-inline std::string read_chat_template(const std::filesystem::path& folder) {
-  constexpr std::uint64_t kLargest = 16u << 20;  // bytes
+/// A chat template as a file has it.
+struct ChatTemplateText {
+  std::string name;    ///< "default", or a use such as "tool_use"
+  std::string source;  ///< file and field, for errors
+  std::string text;    ///< Jinja
+};
+
+/// Most bytes of a file with chat templates.
+inline constexpr std::uint64_t kMaxChatTemplateFile = 16u << 20;
+
+/// The chat templates of a folder, as transformers finds them. First come chat_template.jinja, which is the default,
+/// and additional_chat_templates/NAME.jinja. Without these files it is `chat_template` in tokenizer_config.json: a
+/// text, or a list of objects with `name` and `template`. Empty if the folder has none. Errors: those of read_text_file
+/// and read_json_file.
+inline std::vector<ChatTemplateText> read_chat_templates(const std::filesystem::path& folder) {
   std::error_code ignored;
-  const auto jinja = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
-  if (std::filesystem::exists(jinja, ignored)) return read_text_file(jinja, kLargest);
-  if (!std::filesystem::exists(config, ignored)) return {};
-  const Json json = read_json_file(config, kLargest);
+  std::vector<ChatTemplateText> out;
+  const std::string jinja = "chat_template.jinja", more = "additional_chat_templates", config = "tokenizer_config.json";
+  if (std::filesystem::exists(folder / jinja, ignored))
+    out.push_back({"default", jinja, read_text_file(folder / jinja, kMaxChatTemplateFile)});
+  for (std::filesystem::directory_iterator each(folder / more, ignored), end; each != end; each.increment(ignored))
+    if (each->path().extension() == ".jinja")
+      out.push_back({each->path().stem().string(), more + "/" + each->path().filename().string(),
+                     read_text_file(each->path(), kMaxChatTemplateFile)});
+  if (!out.empty()) {
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return out;
+  }
+  if (!std::filesystem::exists(folder / config, ignored)) return out;
+  const Json json = read_json_file(folder / config, kMaxChatTemplateFile);
   const auto found = json.is_object() ? json.find("chat_template") : json.end();
-  if (found == json.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_array())
-    for (const Json& each : *found)
-      if (each.is_object() && each.value("name", Json()) == "default" && each.contains("template") &&
-          each["template"].is_string())
-        return each["template"].get<std::string>();
+  if (found == json.end()) return out;
+  const std::string source = config + ": chat_template";
+  if (found->is_string()) out.push_back({"default", source, found->get<std::string>()});
+  if (!found->is_array()) return out;
+  const auto text = [](const Json& each, const char* key) { return each.contains(key) && each[key].is_string(); };
+  for (std::size_t i = 0; i < found->size(); ++i)
+    if (const Json& each = (*found)[i]; each.is_object() && text(each, "name") && text(each, "template"))
+      out.push_back({each["name"].get<std::string>(), source + "[" + std::to_string(i) + "]",
+                     each["template"].get<std::string>()});
+  return out;
+}
+
+/// The text of the template "default" of read_chat_templates; empty if there is none.
+inline std::string read_chat_template(const std::filesystem::path& folder) {
+  for (ChatTemplateText& each : read_chat_templates(folder))
+    if (each.name == "default") return std::move(each.text);
   return {};
 }
 
