@@ -77,17 +77,29 @@ __device__ __forceinline__ void add_pair(float& first, float& second, float2 pai
   first = __fadd_rn(first, pair.x);
   second = __fadd_rn(second, pair.y);
 }
-__device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int row, int col, float first,
-                                                float second) {
-  if (col + 1 < to.cols)
-    *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
-  else  // the last of an odd number of outputs: do not write after it
-    to.row(row)[col] = first;
+/// Writes sums[i][2 h] and the next to columns first + 8 i and the next of a row. Nothing is written behind a row.
+template <int Count>
+__device__ __forceinline__ void write_pairs(const MatrixView<float>& to, int row, int first, int outputs, int, int h,
+                                            const float (&sums)[Count][4]) {
+  float* const y = to.row(row) + first;
+  const int left = outputs - first;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    if (i * kCoreColumns + 1 < left)
+      *reinterpret_cast<float2*>(y + i * kCoreColumns) = {sums[i][2 * h], sums[i][2 * h + 1]};
+    if (i * kCoreColumns + 1 == left) y[i * kCoreColumns] = sums[i][2 * h];
+  }
 }
-template <class E>
-__device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int row, int col, float first,
-                                                float second) {
-  write_pair(to, row, col, first, second);
+/// The same for an operand, which has zeros after the outputs up to column `written`.
+template <class E, int Count>
+__device__ __forceinline__ void write_pairs(const OperandTiles<E>& to, int row, int first, int outputs, int written,
+                                            int h, const float (&sums)[Count][4]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    const int o = first + i * kCoreColumns;
+    const bool real = o < outputs;
+    if (o < written) write_pair(to, row, o, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
+  }
 }
 
 /// The epilogue of any job, one output a thread, from the sums of a product: [tokens, stride].
@@ -181,14 +193,7 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (token + h * kCoreRows >= job.tokens) continue;
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      const int o = first + i * kCoreColumns;
-      const bool real = o < job.outputs;
-      if (o < written)
-        write_even_pair(job.y, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f,
-                        real ? sums[i][2 * h + 1] : 0.0f);
-    }
+    write_pairs(job.y, token + h * kCoreRows, first, job.outputs, written, h, sums);
   }
 }
 
