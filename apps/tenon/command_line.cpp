@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "commands.h"
@@ -151,7 +152,7 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
   for (const auto& each : kFloatParameters) {
     float& value = o.*each.member;
     app.add_option(option_name(each.name), value, each.help)
-        ->option_text(value == 0 ? "X (0)" : "X (1)")
+        ->option_text(formatted("X (%g)", static_cast<double>(value)))
         ->group(kSamplingGroup);
   }
   app.add_option_function<std::vector<std::string>>(
@@ -168,6 +169,12 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
       ->option_text("TEXT")
       ->group(kSamplingGroup);
   app.add_flag("--ignore-eos", o.ignore_eos, "continue after the model's end token")->group(kSamplingGroup);
+}
+
+void add_chat_template(CLI::App& app, std::string& file) {
+  app.add_option("--chat-template", file, "file with a chat template in Jinja; without it, the model's own")
+      ->check(CLI::ExistingFile)
+      ->option_text("FILE");
 }
 
 constexpr const char* kGenerationHelp =
@@ -190,7 +197,7 @@ std::vector<std::string> given_parameters(const CLI::App& app) {
 }
 
 constexpr const char* kRunHelp =
-    "A request needs prompt or input_ids; all other fields are optional:\n"
+    "A request needs prompt, input_ids or messages; all other fields are optional:\n"
     "  {\"id\": \"a\", \"prompt\": \"text\", \"input_ids\": [1, 2], \"max_new_tokens\": 16, \"temperature\": 0, "
     "\"top_k\": 0,\n"
     "   \"top_p\": 1, \"min_p\": 0, \"typical_p\": 1, \"repetition_penalty\": 1, \"presence_penalty\": 0,\n"
@@ -200,7 +207,12 @@ constexpr const char* kRunHelp =
     "\"top_logprobs\": 5,\n"
     "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": "
     "false,\n"
-    "   \"parse_special\": false,\n"
+    "   \"parse_special\": false, \"skip_special_tokens\": false, \"regex\": \"[0-9]+\", \"grammar\": \"root ::= "
+    "...\",\n"
+    "   \"choice\": [\"yes\", \"no\"], \"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}], \"tools\": "
+    "[...],\n"
+    "   \"documents\": [...], \"chat_template_kwargs\": {}, \"add_generation_prompt\": true,\n"
+    "   \"continue_final_message\": false,\n"
     "   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
@@ -247,10 +259,49 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   };
 }
 
+constexpr const char* kChatHelp =
+    "Reads messages from standard input, a line each, and prints the answers. /help lists the commands of the\n"
+    "conversation. On a terminal it edits lines, keeps a history, and draws colours unless NO_COLOR is set.\n"
+    "Sampling: the options given, then the model's generation_config.json if that draws, then the defaults shown.\n"
+    "Without --seed, every conversation draws anew.";
+
+Action add_chat(CLI::App& app, ChatCommand& c) {
+  c.model.batch = kChatBatch;
+  app.add_option("MESSAGE", c.message, "the first message");
+  app.add_option("--system", c.system, "the system prompt")->option_text("TEXT");
+  app.add_option("--adapter", c.adapter, "adapter that answers: a folder, or a name below --adapter-root")
+      ->check(is_folder_name)
+      ->option_text("NAME");
+  app.add_option("--adapter-root", c.model.adapter_root, "folder of adapters, which are then called by name")
+      ->check(CLI::ExistingDirectory)
+      ->option_text("ROOT");
+  add_chat_template(app, c.chat_template);
+  app.add_option_function<std::string>(
+         "--chat-template-kwargs",
+         [&c](const std::string& text) {
+           c.kwargs = tenon::parse_json<tenon::OrderedJson>(text, "--chat-template-kwargs");
+           if (!c.kwargs.is_object()) throw UsageError("--chat-template-kwargs: must be a JSON object");
+         },
+         "variables of the chat template, as in {\"enable_thinking\": false}")
+      ->option_text("JSON");
+  app.add_option("--history", c.history, "file that keeps the lines typed; without it, they are forgotten")
+      ->option_text("FILE");
+  app.add_flag("--timing", c.timing, "print times also where the output is no terminal, on stderr");
+  add_sampling_options(app, c.options);
+  add_engine_options(app, c.model, /*with_batch=*/false);
+  app.footer(kChatHelp);
+  return [&app, &c] {
+    c.options.seed = app.get_option("--seed")->count() > 0 ? c.model.seed : std::random_device()();
+    c.given = given_parameters(app);
+    return chat(c);
+  };
+}
+
 Action add_run(CLI::App& app, RunCommand& c) {
   app.add_flag("--generation-config", c.generation_config, kGenerationHelp);
   add_engine_options(app, c.model);
   add_parse_special(app, c.parse_special);
+  add_chat_template(app, c.chat_template);
   app.footer(kRunHelp);
   return [&c] { return run(c); };
 }
@@ -510,6 +561,7 @@ int run_command_line(int argc, char** argv) {
   app.get_formatter()->column_width(34);
 
   GenerateCommand generate_command;
+  ChatCommand chat_command;
   ChatBatchCommand chat_batch_command;
   RunCommand run_command;
   TokensCommand tokens_command;
@@ -525,6 +577,7 @@ int run_command_line(int argc, char** argv) {
     actions.emplace_back(sub, define(*sub, command));
   };
   add("generate", "Continues a prompt and prints the text as it comes", generate_command, add_generate);
+  add("chat", "Talks with a chat model, in a terminal or line by line", chat_command, add_chat);
   add("chat-batch", "Continues several prompts side by side, each with its own adapter", chat_batch_command,
       add_chat_batch);
   add("run", "Answers requests: JSON lines in, JSON lines out, all in one engine", run_command, add_run);

@@ -6,6 +6,7 @@
 
 #include "options.h"
 #include "tenon/core/request.h"
+#include "tenon/io/json.h"
 #include "tenon/lab/cost.h"
 #include "tenon/lab/trace.h"
 
@@ -30,6 +31,22 @@ struct GenerateCommand {
 };
 int generate(const GenerateCommand& command);
 
+inline constexpr int kChatBatch = 8;  // answers of `tenon chat` at once
+
+struct ChatCommand {
+  ModelOptions model;
+  std::optional<std::string> message;  // the first one
+  std::optional<std::string> adapter, system;
+  std::string chat_template;                                 // a file; empty: the model's own
+  tenon::OrderedJson kwargs = tenon::OrderedJson::object();  // of the chat template
+  // Greedy answers of small models repeat themselves.
+  tenon::Options options = {.max_new_tokens = 1024, .temperature = 0.7f, .top_p = 0.95f};
+  std::vector<std::string> given = {};  // parameters that the command line names
+  std::string history;                  // a file; empty: none
+  bool timing = false;
+};
+int chat(const ChatCommand& command);
+
 struct ChatBatchCommand {
   ModelOptions model;
   std::vector<std::string> rows;  // "PROMPT@ADAPTER_DIR" or "PROMPT"
@@ -41,6 +58,7 @@ int chat_batch(const ChatBatchCommand& command);
 struct RunCommand {
   ModelOptions model;
   bool parse_special = false;      // default of requests
+  std::string chat_template;       // a file; empty: the model's own
   bool generation_config = false;  // defaults of sampling from generation_config.json
 };
 int run(const RunCommand& command);

@@ -52,8 +52,14 @@ std::shared_ptr<const tenon::Constraint> RequestConstraints::schema_file(const s
 std::shared_ptr<const tenon::Constraint> RequestConstraints::regex(const std::string& pattern) {
   return of_field("regex", [&] { return compilers("regex").regex(pattern); });
 }
+std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar(const std::string& text) {
+  return of_field("grammar", [&] { return compilers("grammar").grammar(text); });
+}
 std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar_file(const std::string& path) {
-  return of_field("grammar", [&] { return compilers("grammar").grammar(tenon::read_text_file(path, kMostBytes)); });
+  return grammar(tenon::read_text_file(path, kMostBytes));
+}
+std::shared_ptr<const tenon::Constraint> RequestConstraints::choice(const std::vector<std::string>& texts) {
+  return of_field("choice", [&] { return compilers("choice").choice(texts); });
 }
 
 }  // namespace program

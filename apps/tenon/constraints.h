@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tenon/core/constraint.h"
 #include "tenon/io/json.h"
@@ -11,7 +12,7 @@
 namespace program {
 
 // Compilers, made when the first constraint is needed, since most inputs have none. Errors name the field: schema,
-// regex or grammar.
+// regex, grammar or choice.
 class RequestConstraints {
  public:
   RequestConstraints(const tenon::Tokenizer* tokenizer, const tenon::ModelConfig& config);
@@ -20,7 +21,9 @@ class RequestConstraints {
   std::shared_ptr<const tenon::Constraint> schema(const tenon::OrderedJson& schema);
   std::shared_ptr<const tenon::Constraint> schema_file(const std::string& path);
   std::shared_ptr<const tenon::Constraint> regex(const std::string& pattern);
+  std::shared_ptr<const tenon::Constraint> grammar(const std::string& text);
   std::shared_ptr<const tenon::Constraint> grammar_file(const std::string& path);
+  std::shared_ptr<const tenon::Constraint> choice(const std::vector<std::string>& texts);
 
  private:
   struct Compilers;

@@ -26,11 +26,37 @@ constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 void refuse_unknown(const Fields& fields) {
   static const std::set<std::string_view> known = [] {
-    std::set<std::string_view> names{"id",           "prompt",   "input_ids",  "adapter",      "logit_bias",
-                                     "seed",         "n",        "best_of",    "priority",     "ignore_eos",
-                                     "stop",         "stop_ids", "logits_at",  "nll",          "logits_hash",
-                                     "schema",       "delay_ms", "cache_salt", "top_logprobs", "finish_within_budget",
-                                     "parse_special"};
+    std::set<std::string_view> names{"id",
+                                     "prompt",
+                                     "input_ids",
+                                     "adapter",
+                                     "logit_bias",
+                                     "seed",
+                                     "n",
+                                     "best_of",
+                                     "priority",
+                                     "ignore_eos",
+                                     "stop",
+                                     "stop_ids",
+                                     "logits_at",
+                                     "nll",
+                                     "logits_hash",
+                                     "schema",
+                                     "delay_ms",
+                                     "cache_salt",
+                                     "top_logprobs",
+                                     "finish_within_budget",
+                                     "parse_special",
+                                     "regex",
+                                     "grammar",
+                                     "choice",
+                                     "messages",
+                                     "tools",
+                                     "documents",
+                                     "chat_template_kwargs",
+                                     "add_generation_prompt",
+                                     "continue_final_message",
+                                     "skip_special_tokens"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
     return names;
@@ -128,14 +154,71 @@ std::vector<tenon::AdapterUse> adapters_of(const Fields& fields) {
   return uses;
 }
 
+// Error unless exactly one of the fields is given, or none and `needed` is false. Returns its name; null: none.
+const char* only_one(const Fields& fields, std::initializer_list<const char*> names, bool needed) {
+  const char* given = nullptr;
+  for (const char* name : names) {
+    if (!fields.has(name)) continue;
+    if (given) fields.refuse(name, std::string("given beside ") + given + "; keep one of them");
+    given = name;
+  }
+  if (given || !needed) return given;
+  std::vector<std::string> others(names.begin() + 1, names.end());
+  fields.refuse(*names.begin(), "missing, and so are " + joined(others) + "; give one of them");
+}
+
+ConstraintText constraint_of(const Fields& fields, const tenon::OrderedJson& ordered) {
+  using Kind = ConstraintText::Kind;
+  const char* const given = only_one(fields, {"schema", "regex", "grammar", "choice"}, /*needed=*/false);
+  const std::string_view field = given ? given : "";
+  if (field == "schema") return {.kind = Kind::schema, .schema = ordered.at("schema")};
+  if (field == "regex") return {.kind = Kind::regex, .text = fields.string("regex")};
+  if (field == "grammar") return {.kind = Kind::grammar, .text = fields.string("grammar")};
+  if (field == "choice") return {.kind = Kind::choice, .choices = fields.strings("choice")};
+  return {};
+}
+
+// An element of the line that must be a list, in the order of its members; null: absent.
+tenon::OrderedJson list_of(const Fields& fields, const tenon::OrderedJson& ordered, const char* key) {
+  if (!fields.has(key)) return nullptr;
+  if (!fields.value(key).is_array()) fields.refuse(key, "must be a list, is " + Fields::describe(fields.value(key)));
+  return ordered.at(key);
+}
+
+std::optional<tenon::chat::Conversation> conversation_of(const Fields& fields, const tenon::OrderedJson& ordered) {
+  if (!fields.has("messages")) {
+    for (const char* key :
+         {"tools", "documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"})
+      if (fields.has(key)) fields.refuse(key, "belongs to messages, and the request has none");
+    return std::nullopt;
+  }
+  tenon::chat::Conversation out{.messages = list_of(fields, ordered, "messages"),
+                                .tools = list_of(fields, ordered, "tools"),
+                                .documents = list_of(fields, ordered, "documents")};
+  if (out.messages.empty()) fields.refuse("messages", "must hold at least one message");
+  for (std::size_t i = 0; i < out.messages.size(); ++i) {
+    const tenon::OrderedJson& each = out.messages[i];
+    const std::string at = "messages[" + std::to_string(i) + "]";
+    if (!each.is_object()) fields.refuse(at, "must be an object");
+    if (!each.contains("role") || !each["role"].is_string()) fields.refuse(at, "must have a role, a string");
+  }
+  if (out.tools.is_array() && out.tools.empty()) out.tools = nullptr;
+  if (fields.has("chat_template_kwargs")) {
+    fields.object("chat_template_kwargs");  // checks that it is one
+    out.kwargs = ordered.at("chat_template_kwargs");
+  }
+  out.continue_final_message = fields.boolean("continue_final_message", false);
+  out.add_generation_prompt = fields.boolean("add_generation_prompt", !out.continue_final_message);
+  if (out.continue_final_message && out.add_generation_prompt)
+    fields.refuse("add_generation_prompt", "must be false beside continue_final_message");
+  return out;
+}
+
 tenon::Request request_of(const Fields& fields, const RequestDefaults& defaults) {
   tenon::Request request;
+  only_one(fields, {"prompt", "input_ids", "messages"}, /*needed=*/true);
   request.prompt = fields.string("prompt", "");
   request.input_ids = integers(fields, "input_ids", 0);
-  if (fields.has("prompt") == fields.has("input_ids")) {
-    fields.refuse("input_ids", fields.has("prompt") ? "given beside prompt; keep one of them"
-                                                    : "missing, and so is prompt; give one of them");
-  }
   if (fields.has("input_ids") && request.input_ids.empty()) fields.refuse("input_ids", "must hold at least one token");
   request.adapters = adapters_of(fields);
   request.options = options_of(fields, defaults.options);
@@ -154,7 +237,14 @@ ParsedRequest parse_request(std::string_view line, int number, const RequestDefa
     refuse_unknown(fields);
     out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
     out.request = request_of(fields, defaults);
-    if (fields.has("schema")) out.schema = tenon::parse_json<tenon::OrderedJson>(line, line_name(number)).at("schema");
+    // The order of members counts in schemas and in templates.
+    const bool ordered = fields.has("schema") || fields.has("messages");
+    const auto in_order = ordered ? tenon::parse_json<tenon::OrderedJson>(line, line_name(number)) : nullptr;
+    out.constraint = constraint_of(fields, in_order);
+    out.conversation = conversation_of(fields, in_order);
+    // Markers of tool calls may be special tokens.
+    const bool skips = out.conversation && out.conversation->tools.is_null();
+    out.request.options.skip_special_tokens = fields.boolean("skip_special_tokens", skips);
   } catch (const Error& error) {
     out.error = error.what();
   }

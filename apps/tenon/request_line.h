@@ -3,19 +3,31 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "tenon/chat/template.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/completion.h"
 #include "tenon/io/json.h"
 
 namespace program {
 
+// A constraint of an answer, before it is compiled.
+struct ConstraintText {
+  enum class Kind { none, schema, regex, grammar, choice };
+  Kind kind = Kind::none;
+  tenon::OrderedJson schema = {};         // Kind::schema: members in their order
+  std::string text = {};                  // Kind::regex, Kind::grammar
+  std::vector<std::string> choices = {};  // Kind::choice
+};
+
 struct ParsedRequest {
   std::string id = "null";  // as JSON text
   std::string error;        // reason of the refusal; empty: the line is valid
   tenon::Request request;
-  double delay_ms = 0;                            // time of submission after the start
-  std::optional<tenon::OrderedJson> schema = {};  // members in their order; compiled to request.constraint later
+  double delay_ms = 0;                                         // time of submission after the start
+  ConstraintText constraint = {};                              // compiled to request.constraint later
+  std::optional<tenon::chat::Conversation> conversation = {};  // rendered to request.input_ids later
 };
 
 // Defaults of requests.

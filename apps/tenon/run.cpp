@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "constraints.h"
+#include "conversations.h"
 #include "exits.h"
 #include "json_lines.h"
 #include "output.h"
@@ -34,17 +35,36 @@ std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
   return jobs;
 }
 
-// Runs before the first step, because compiling one request's schema would delay all others.
-void compile_schemas(std::vector<Job>& jobs, RequestConstraints& constraints) {
+std::shared_ptr<const tenon::Constraint> compiled(const ConstraintText& text, RequestConstraints& constraints) {
+  switch (text.kind) {
+    case ConstraintText::Kind::none:
+      return nullptr;
+    case ConstraintText::Kind::schema:
+      return constraints.schema(text.schema);
+    case ConstraintText::Kind::regex:
+      return constraints.regex(text.text);
+    case ConstraintText::Kind::grammar:
+      return constraints.grammar(text.text);
+    case ConstraintText::Kind::choice:
+      return constraints.choice(text.choices);
+  }
+  return nullptr;
+}
+
+// Compiles constraints and renders conversations. Runs before the first step, because one request's schema would delay
+// all others.
+void prepare(std::vector<Job>& jobs, RequestConstraints& constraints, Conversations& conversations) {
   for (Job& job : jobs) {
     ParsedRequest& line = job.line;
-    if (!line.error.empty() || !line.schema) continue;
+    if (!line.error.empty()) continue;
     try {
-      line.request.constraint = constraints.schema(*line.schema);
+      line.request.constraint = compiled(line.constraint, constraints);
+      if (line.conversation) conversations.render(std::move(*line.conversation), line.request);
     } catch (const tenon::Error& error) {
       line.error = error.what();
     }
-    line.schema.reset();
+    line.constraint = {};
+    line.conversation.reset();
   }
 }
 
@@ -195,7 +215,11 @@ int run(const RunCommand& command) {
   const auto engine = make_engine(options, files);
   if (options.merged.empty()) jobs = read_jobs(std::cin, defaults);
   RequestConstraints constraints(engine->tokenizer(), engine->config());
-  compile_schemas(jobs, constraints);
+  const auto find = [&] {
+    return find_chat_template(model_folder(command.model), command.chat_template, engine->tokenizer());
+  };
+  Conversations conversations(find, engine->tokenizer(), engine->config());
+  prepare(jobs, constraints, conversations);
   const int failed = JsonLinesRun(*engine, std::move(jobs)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;

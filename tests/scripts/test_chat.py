@@ -3,23 +3,10 @@ import http.server
 import json
 import pathlib
 import subprocess
-import sys
-import tempfile
 import threading
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "chat"
-SERVER = """#!%s
-import http.server, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200); self.end_headers()
-    def do_POST(self):
-        self.send_response(200); self.end_headers()
-        self.wfile.write(b'data: {"choices": [{"delta": {"content": "served"}}]}\\n\\ndata: [DONE]\\n\\n')
-    def log_message(self, *_): pass
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
-""" % sys.executable
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -73,17 +60,6 @@ class Chat(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("422", done.stderr)
         self.assertIn('"no"', done.stderr)
-
-    def test_a_server_is_started_and_ended(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder) / "server"
-            program.write_text(SERVER)
-            program.chmod(0o755)
-            done = subprocess.run([SCRIPT, "--serve", program, "a model"], input="hello\n", capture_output=True, text=True, timeout=60)
-            self.assertEqual((done.returncode, done.stdout), (0, "served\n"), done.stderr)
-            ended = subprocess.run([SCRIPT, "--serve", "/bin/false", "a model"], input="hello\n", capture_output=True, text=True, timeout=60)
-            self.assertEqual(ended.returncode, 1)
-            self.assertIn("the server ended", ended.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+// Conversations as prompts of a model, for tenon run and tenon chat.
+#pragma once
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tenon/chat/model_template.h"
+#include "tenon/core/request.h"
+#include "tenon/model/config.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace program {
+
+// The chat template of a model folder or GGUF file. template_file: Jinja in place of the model's own; empty: its own.
+// Error invalid_request, field `messages`, if the model has no tokenizer (null) or no template.
+tenon::chat::ModelTemplate find_chat_template(const std::filesystem::path& model, const std::string& template_file,
+                                              const tenon::Tokenizer* tokenizer);
+
+// Conversations become requests. The template is found with the first one, since most inputs of `tenon run` have none.
+// All conversations see the clock of the object's start.
+class Conversations {
+ public:
+  // The tokenizer, which may be null, and the config must outlive the object.
+  Conversations(std::function<tenon::chat::ModelTemplate()> find, const tenon::Tokenizer* tokenizer,
+                const tenon::ModelConfig& config);
+
+  // Sets the request's tokens, and adds what ends the assistant's turn to its stops, unless it ignores end tokens.
+  // Returns whether the prompt ends within a block of reasoning, which the template has opened by <think>. Errors:
+  // those of `find` and of ModelTemplate::render; invalid_request, field `messages`, if the prompt is empty or too
+  // long.
+  bool render(tenon::chat::Conversation conversation, tenon::Request& request);
+
+ private:
+  const std::function<tenon::chat::ModelTemplate()> find_;
+  const tenon::Tokenizer* const tokenizer_;  // null: the model has none
+  const tenon::ModelConfig& config_;
+  const std::chrono::local_seconds now_;
+  std::optional<tenon::chat::ModelTemplate> template_;
+  std::exception_ptr failure_;  // of `find_`, which is called once
+};
+
+}  // namespace program
