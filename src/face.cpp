@@ -5,6 +5,7 @@
 extern "C" {
 extern const char tenon_compiled_face;
 const char tenon_compiled_face = 0;
-extern thread_local char tenon_error_header_only_and_compiled_units_are_mixed;
-thread_local char tenon_error_header_only_and_compiled_units_are_mixed = 0;
+// The linker compares the type of this symbol. No code uses it.
+extern __thread char tenon_error_header_only_and_compiled_units_are_mixed;
+__thread char tenon_error_header_only_and_compiled_units_are_mixed = 0;
 }

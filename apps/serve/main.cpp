@@ -35,9 +35,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM, SIGINT and (with TLS) SIGHUP, taken by a thread of their own for as long as the process lives. The second
-// SIGTERM or SIGINT ends the process at once. So does the first while the model is being read: nothing has to be
-// finished then.
+// SIGTERM, SIGINT and (with files to read again) SIGHUP, taken by a thread of their own for as long as the process
+// lives. The second SIGTERM or SIGINT ends the process at once. So does the first while the model is being read:
+// nothing has to be finished then.
 class EndSignals {
  public:
   explicit EndSignals(bool with_hangup) {
@@ -91,6 +91,7 @@ HttpLimits limits_of(const Settings& s) {
           .write = s.write_timeout,
           .threads = s.max_concurrent_requests + s.guests() + 32,
           .waiting = 1024,
+          .connections = s.connections,
           .write_total = std::max(HttpLimits{}.write_total, s.write_timeout)};
 }
 
@@ -196,17 +197,24 @@ void listen(HttpServer& http, const Settings& settings) {
                      host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
 }
 
-// New connections get the new certificate. After an error they get the one before.
-void reload_tls(HttpServer& http, const Settings& settings) try {
-  http.use_tls(settings.tls_cert, settings.tls_key);
-  program::say("the TLS certificate was read again");
+// After an error all stays as it was.
+void reload(const std::string& what, const std::function<void()>& read) try {
+  read();
+  program::say(what + " read again");
 } catch (const std::exception& error) {
-  program::say(std::string("the TLS certificate stays as it was: ") + error.what());
+  program::say(what + " not read again, and nothing changes: " + error.what());
+}
+
+// New connections get the new certificate, and new requests the new keys.
+void reload_files(HttpServer& http, Serving& serving, const Settings& settings) {
+  if (!settings.tls_cert.empty())
+    reload("the TLS certificate was", [&] { http.use_tls(settings.tls_cert, settings.tls_key); });
+  if (!settings.api_key_file.empty()) reload("the keys were", [&] { serving.keys.replace(keys_of(settings)); });
 }
 
 int serve_with(Settings settings) {
-  auto& signals = *new EndSignals(
-      !settings.tls_cert.empty());  // until the process ends; before other threads, for which it blocks the signals
+  // Until the process ends; before other threads, for which it blocks the signals.
+  auto& signals = *new EndSignals(!settings.tls_cert.empty() || !settings.api_key_file.empty());
   LogWriter writer(STDERR_FILENO);
   const Messages messages(writer);
   RequestLog log(writer, settings.log_requests);
@@ -227,7 +235,7 @@ int serve_with(Settings settings) {
       thread.join();
     }
   } join{signals, http, listening};
-  if (!settings.tls_cert.empty()) signals.on_hangup([&] { reload_tls(http, settings); });
+  signals.on_hangup([&] { reload_files(http, serving, settings); });
   program::say_which_model(settings.model);
   std::unique_ptr<Model> model = model_of(settings);
   for (const std::string& line : model->settings().describe()) program::say(line);

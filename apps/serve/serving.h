@@ -8,8 +8,8 @@
 
 #include "serve/api/admission.h"
 #include "serve/api/api_error.h"
-#include "serve/api/api_keys.h"
 #include "serve/api/origin.h"
+#include "serve/api/tenants.h"
 #include "serve/model.h"
 #include "serve/ops/metrics.h"
 #include "serve/ops/request_log.h"
@@ -21,8 +21,8 @@ enum class Phase { loading, ready, draining };
 
 class Serving {
  public:
-  Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
-      : keys(std::move(guard)),
+  Serving(const Settings& settings, ApiKeys held, RequestLog& out)
+      : keys(std::move(held)),
         pages{settings.cors_origins, settings.allowed_hosts},
         log(out),
         admission({.requests = settings.max_concurrent_requests,
@@ -53,7 +53,7 @@ class Serving {
     return model();
   }
 
-  const ApiKeys keys;
+  Tenants keys;
   const PageRules pages;
   RequestLog& log;
   Metrics metrics;

@@ -132,6 +132,9 @@ void add_server_flags(CLI::App& app, Settings& s) {
 
 void add_limit_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Limits");
+  flags.integer("--connections", s.connections, 1, 1 << 20,
+                "connections at once, or fewer where the limit of descriptors (ulimit -n) is lower; beyond that an "
+                "idle one closes, or the newest is refused: 503");
   flags.integer("--max-concurrent-requests", s.max_concurrent_requests, 1, 4096,
                 "requests at once, running and waiting; more are refused: 429");
   flags.integer("--max-concurrent-sequences", s.max_concurrent_sequences, 1, 1 << 20,
@@ -375,6 +378,7 @@ std::vector<std::string> Settings::describe() const {
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));
   say("log-requests", on(log_requests));
+  say("connections", connections);
   say("max-concurrent-requests", max_concurrent_requests);
   say("max-concurrent-sequences", max_concurrent_sequences);
   say("max-concurrent-tokens", max_concurrent_tokens);

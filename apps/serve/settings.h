@@ -35,6 +35,7 @@ struct Settings {
 
   bool generation_config = false;  // defaults of sampling from the model's generation_config.json
 
+  int connections = 2048;                        // fewer if descriptors are few
   int max_concurrent_requests = 64;              // running and waiting
   int max_concurrent_sequences = 2048;           // of those requests: prompts x choices
   std::int64_t max_concurrent_tokens = 1 << 20;  // of those sequences: prompts and longest answers

@@ -104,8 +104,9 @@ class Kubernetes(unittest.TestCase):
                     serving.eventually(lambda: server.get(path).status == 200, path)
                 annotations = one("Deployment")["spec"]["template"]["metadata"]["annotations"]
                 self.assertEqual(server.get(annotations["prometheus.io/path"]).status, 401)
-                server.key = one("Secret")["stringData"]["api-keys"].strip()
-                self.assertEqual(server.get(annotations["prometheus.io/path"]).status, 200)
+                clients, prometheus = [line.split()[0] for line in one("Secret")["stringData"]["api-keys"].splitlines()]
+                for server.key, allowed in [(clients, "/v1/models"), (prometheus, annotations["prometheus.io/path"])]:
+                    self.assertEqual(server.get(allowed).status, 200)
 
 
 class Docker(unittest.TestCase):

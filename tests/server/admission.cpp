@@ -91,9 +91,26 @@ BOOST_AUTO_TEST_CASE(many_threads_leave_it_empty) {
   BOOST_TEST(admission.work().tokens == 0);
 }
 
+// A share bounds one client, however much is free.
+BOOST_AUTO_TEST_CASE(a_client_has_its_share_and_no_more) {
+  Admission admission({.requests = 100, .sequences = 100, .tokens = 1000});
+  const serve::Share share{.requests = 2, .tokens = 100};
+  Ticket one = admission.enter(1, share), two = admission.enter(1, share);
+  BOOST_TEST(!admission.enter(1, share).has_value());
+  BOOST_TEST(admission.enter(2, share).has_value());
+  BOOST_TEST(one->take({1, 300}));  // its only work may be larger
+  BOOST_TEST(!two->take({1, 1}));
+  one.reset();
+  Ticket third = admission.enter(1, share);
+  BOOST_TEST(third->take({1, 60}));
+  BOOST_TEST(!two->take({1, 41}));
+  BOOST_TEST(two->take({1, 40}));
+}
+
 BOOST_AUTO_TEST_CASE(a_client_is_its_key_or_its_address) {
   using serve::client_of_address;
   const serve::ApiKeys keys(std::vector<std::string>{"one", "two", "one"});
+  BOOST_TEST(keys.terms(1).name == keys.terms(3).name);
   BOOST_TEST(keys.number("Bearer one", "") == 1);
   BOOST_TEST(keys.number("", "two") == 2);
   BOOST_TEST(keys.number("Bearer two", "one") == 2);

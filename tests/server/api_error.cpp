@@ -35,10 +35,12 @@ const Row kTable[]{
     {Kind::adapter_unusable, 424, "generation", 400, "invalid_request_error", nullptr},
     {Kind::unauthorized, 401, "authentication", 401, "authentication_error", "invalid_api_key"},
     {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed"},
+    {Kind::not_permitted, 401, "authentication", 403, "permission_error", "role_not_allowed"},
     {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr},
     {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr},
     {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr},
     {Kind::overloaded, 429, "overloaded", 429, "rate_limit_error", "overloaded"},
+    {Kind::rate_limited, 429, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded"},
     {Kind::unavailable, 503, "overloaded", 503, "server_error", nullptr},
     {Kind::engine, 424, "generation", 500, "server_error", nullptr},
     {Kind::incomplete, 500, "incomplete_generation", 500, "server_error", nullptr},
@@ -98,7 +100,7 @@ BOOST_AUTO_TEST_CASE(bodies_are_one_line_of_valid_json_whatever_they_say) {
 BOOST_AUTO_TEST_CASE(only_what_passes_may_be_tried_again) {
   for (const Row& row : kTable) {
     const bool passes = row.lorax == 429 || row.lorax == 503;
-    BOOST_TEST(retry_after(row.kind).value_or(0) == (passes ? 1 : 0));
+    BOOST_TEST(retry_after(ApiError(row.kind, "")).value_or(0) == (passes ? 1 : 0));
   }
 }
 

@@ -73,6 +73,40 @@ BOOST_AUTO_TEST_CASE(a_file_has_a_key_a_line) {
   BOOST_TEST(!keys.accepts("Bearer three", ""));
 }
 
+BOOST_AUTO_TEST_CASE(terms_stand_behind_a_key) {
+  const KeyFile file(
+      "plain\n"
+      "k1 name=team-a roles=serve,metrics requests-a-minute=60 tokens-a-minute=100000\n"
+      "k2\ttokens-at-once=5  requests-at-once=4 \r\n"
+      "k3 name=team-a roles=metrics,serve tokens-a-minute=100000 requests-a-minute=60\n");
+  ApiKeys keys;
+  keys.add_file(file.path);
+  const auto terms = [&](const std::string& key) { return keys.terms(keys.number("", key)); };
+  BOOST_TEST(
+      (terms("k1") ==
+       KeyTerms{
+           .name = "team-a", .roles = kServeRole | kMetricsRole, .requests_a_minute = 60, .tokens_a_minute = 100'000}));
+  BOOST_TEST((terms("k3") == terms("k1")));
+  BOOST_TEST(terms("k2").requests_at_once == 4);
+  BOOST_TEST(terms("k2").tokens_at_once == 5);
+  BOOST_TEST(terms("k2").roles == kEveryRole);
+  BOOST_TEST(terms("plain").name == "key-a116c9ed");  // sha256sum
+  BOOST_CHECK_THROW(keys.terms(0), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_terms_are_refused_without_a_word_of_the_key) {
+  for (const std::string bad :
+       {"cret name=", "cret name=a/b", "cret roles=", "cret roles=all", "cret roles=serve,cret",
+        "cret requests-a-minute=0", "cret tokens-a-minute=-1", "cret tokens-a-minute=1e9",
+        "cret requests-at-once=99999999999999999999", "cret name=a name=a", "cret x=1", "cret cret",
+        "cret =", "cret name", "good name=other", "k name=cret roles=serve\nk2 name=cret"}) {
+    const std::string text = refusal("good\n" + bad + "\n");
+    BOOST_TEST(has(text, bad.starts_with("k ") ? "line 3" : "line 2"), bad << ": " << text);
+    BOOST_TEST(!has(text, "cret"), text);
+  }
+  BOOST_TEST(refusal("good\ngood\n") == "accepted");
+}
+
 BOOST_AUTO_TEST_CASE(errors_name_the_line_and_never_the_key) {
   for (const std::string bad : {"se%63ret", "se cret", "se\"cret",
                                 "s\xc3\xa9"

@@ -218,6 +218,28 @@ BOOST_AUTO_TEST_CASE(adapters_that_left_are_others_and_others_never_fall) {
   BOOST_TEST(back["tenon_adapter_requests_total{adapter=\"a\"}"] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(usage_is_counted_by_key_and_adapter) {
+  Metrics metrics;
+  const auto finish = [&](const std::string& key, const std::string& adapter) {
+    metrics.request_finished({.key = key, .adapter = adapter, .prompt_tokens = 3, .generated_tokens = 2});
+  };
+  finish("", "a");
+  BOOST_TEST(metrics.text(snapshot_of({"a"})).find("tenon_key_") == std::string::npos);  // no keys
+  finish("team", "a"), finish("team", ""), finish("team", ""), finish("team", "gone"), finish("ops", "a");
+  metrics.rate_limited("team");
+  const Page page(metrics.text(snapshot_of({"a"})));
+  const auto of = [&](const std::string& what, const std::string& key, const std::string& adapter) {
+    return page["tenon_key_" + what + "_total{key=\"" + key + "\",adapter=\"" + adapter + "\"}"];
+  };
+  BOOST_TEST(of("requests", "team", "a") == 1);
+  BOOST_TEST(of("requests", "team", "__base_model__") == 2);
+  BOOST_TEST(of("requests", "team", "other") == 1);
+  BOOST_TEST(of("prompt_tokens", "team", "__base_model__") == 6);
+  BOOST_TEST(of("generated_tokens", "ops", "a") == 2);
+  BOOST_TEST(page["tenon_key_rate_limited_total{key=\"team\"}"] == 1);
+  BOOST_TEST(page["tenon_adapter_requests_total{adapter=\"a\"}"] == 3);
+}
+
 BOOST_AUTO_TEST_CASE(memory_is_bounded_when_nobody_looks) {
   Metrics metrics;
   for (int i = 0; i < 5000; ++i) metrics.request_finished({.adapter = "adapter-" + std::to_string(i)});

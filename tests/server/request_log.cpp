@@ -35,6 +35,13 @@ BOOST_AUTO_TEST_CASE(a_line_tells_numbers_in_order) {
              "{\"ts\":\"2023-11-14T22:13:20.042Z\",\"id\":\"r1\",\"method\":\"POST\",\"route\":\"/v1/completions\","
              "\"status\":200,\"adapter\":\"pirate\",\"prompt_tokens\":7,\"tokens\":16,\"reason\":\"length\","
              "\"ms\":12.346,\"ttft_ms\":3.0}\n");
+  line = line_of("r3");
+  line.key = "team-a";
+  line.trace = TraceContext{"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "01"};
+  BOOST_TEST(RequestLog::text(line, 0) ==
+             "{\"ts\":\"1970-01-01T00:00:00.000Z\",\"id\":\"r3\",\"method\":\"POST\",\"route\":\"/v1/completions\","
+             "\"status\":200,\"key\":\"team-a\",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\","
+             "\"span_id\":\"b7ad6b7169203331\",\"trace_flags\":\"01\",\"ms\":0.0}\n");
   LogLine failed = line_of("r2");
   failed.status = 429;
   failed.error = "overloaded";

@@ -175,9 +175,77 @@ class Tls(TlsTest):
         # A key that belongs to another certificate changes nothing.
         shutil.copy(self.second[1], self.folder / "now.key")
         self.server.signal(signal.SIGHUP)
-        eventually(lambda: "the TLS certificate stays as it was: --tls-key" in self.server.text())
+        eventually(lambda: "the TLS certificate was not read again, and nothing changes: --tls-key" in self.server.text())
         self.assertEqual(self.subject(self.server), "first")
         self.assertEqual(self.server.stop(), 0)
+
+
+class Others(TlsTest):
+    """Who delays nobody else, on servers of their own: no deadline but the one that is tested may be short."""
+
+    def test_one_who_never_reads_is_let_go(self):
+        server, context = Server(*self.install(self.first), "--write-timeout", "2"), self.context(self.first)
+        self.addCleanup(server.__exit__)
+        body = '{"inputs": "%s"}' % ("a b " * 380)
+        request = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body.encode())
+        whole = len(self.ask_once(self.connect(server, context), path="/tokenize", body=body)[1])
+        self.assertGreater(100 * whole, 3_000_000)  # more than a socket of this machine buffers
+        folder = "/proc/%d/fd" % server.process.pid
+        eventually(lambda: not self.connections(folder))
+        deaf = []
+        try:
+            for _ in range(3):
+                plain = server.raw(receive_buffer=2048)
+                s = context.wrap_socket(plain, server_hostname="localhost")
+                deaf.append(s)
+                s.sendall(request)
+                self.assertEqual(s.recv(1), b"H")
+                s.sendall(99 * request)
+            self.assertEqual(self.ask_once(self.connect(server, context))[0], 200)
+            # The server closes them after --write-timeout and before --idle-timeout; these sockets are still open.
+            eventually(lambda: not self.connections(folder), "their connections are kept")
+        finally:
+            for s in deaf:
+                s.close()
+
+    def connections(self, folder):
+        """Descriptors of sockets beyond the one that listens."""
+        sockets = []
+        for fd in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(os.path.join(folder, fd)).startswith("socket:"):
+                    sockets.append(fd)
+        return sockets[1:]
+
+    def test_a_crowd_in_its_handshakes_holds_nobody_up(self):
+        large = self.folder / "large.pem", self.folder / "large.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", "2", "-subj", "/CN=large", "-addext",
+                        "subjectAltName=DNS:localhost", "-keyout", large[1], "-out", large[0]], check=True, capture_output=True)
+        server = Server(*self.install(large), "--header-timeout", 60)
+        self.addCleanup(server.__exit__)
+        hello = ssl.MemoryBIO()
+        client = self.context(large).wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            client.do_handshake()
+        hello = hello.read()
+        kept = self.connect(server, self.context(large))
+        self.addCleanup(kept.close)
+        self.assertEqual(self.ask(kept, "GET", "/health", None)[0], 200)
+        crowd = [socket.create_connection(("localhost", server.port), PATIENCE) for _ in range(100)]
+        for s in crowd:
+            self.addCleanup(s.close)
+        began = time.monotonic()
+        for s in crowd:  # each hello costs the server a signature
+            s.sendall(hello)
+        slowest = 0
+        for _ in range(3):
+            start = time.monotonic()
+            self.assertEqual(self.ask(kept, "GET", "/health", None)[0], 200)
+            slowest = max(slowest, time.monotonic() - start)
+        for s in crowd:
+            self.assertEqual(s.recv(1), b"\x16")  # the server's part of the handshake
+        every = time.monotonic() - began
+        self.assertLess(slowest, every / 3)
 
 
 class Wrong(TlsTest):

@@ -2,16 +2,17 @@
 
 namespace serve {
 
-std::optional<Admission::Ticket> Admission::enter(int client) {
+std::optional<Admission::Ticket> Admission::enter(int client, const Share& share) {
   std::lock_guard lock(mutex_);
-  const auto share = clients_.find(client);
-  const bool guest = share == clients_.end();
+  const auto use = clients_.find(client);
+  const bool guest = use == clients_.end();
+  if (!guest && share.requests > 0 && use->second.requests >= share.requests) return std::nullopt;
   if (all_.requests >= limits_.requests + (guest ? limits_.guests : 0)) return std::nullopt;
-  const bool hoards = !guest && clients_.size() > 1 && share->second.requests >= (limits_.requests + 1) / 2;
+  const bool hoards = !guest && clients_.size() > 1 && use->second.requests >= (limits_.requests + 1) / 2;
   if (hoards && limits_.requests - all_.requests <= limits_.requests / 4) return std::nullopt;
   ++clients_[client].requests;
   ++all_.requests;
-  return Ticket(*this, client);
+  return Ticket(*this, client, share);
 }
 
 int Admission::requests() const {
@@ -24,13 +25,15 @@ Work Admission::work() const {
   return all_.work;
 }
 
-bool Admission::add(int client, const Work& work) {
+bool Admission::add(int client, const Share& share, const Work& work) {
   std::lock_guard lock(mutex_);
-  Share& share = clients_.at(client);
+  Use& use = clients_.at(client);
+  const bool first = use.work.sequences == 0;
   const bool fits =
       work.sequences <= limits_.sequences - all_.work.sequences && work.tokens <= limits_.tokens - all_.work.tokens;
-  if (!fits && share.work.sequences > 0) return false;
-  for (Share* each : {&share, &all_}) {
+  const bool within_share = share.tokens == 0 || work.tokens <= share.tokens - use.work.tokens;
+  if (!first && !(fits && within_share)) return false;
+  for (Use* each : {&use, &all_}) {
     each->work.sequences += work.sequences;
     each->work.tokens += work.tokens;
   }
@@ -39,13 +42,13 @@ bool Admission::add(int client, const Work& work) {
 
 void Admission::leave(int client, const Work& work) noexcept {
   std::lock_guard lock(mutex_);
-  const auto share = clients_.find(client);
-  for (Share* each : {&share->second, &all_}) {
+  const auto use = clients_.find(client);
+  for (Use* each : {&use->second, &all_}) {
     --each->requests;
     each->work.sequences -= work.sequences;
     each->work.tokens -= work.tokens;
   }
-  if (share->second.requests == 0) clients_.erase(share);
+  if (use->second.requests == 0) clients_.erase(use);
 }
 
 }  // namespace serve

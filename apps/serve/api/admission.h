@@ -17,6 +17,11 @@ struct Work {
   std::int64_t tokens = 0;
 };
 
+// The most that one client may have under way; 0: any number.
+struct Share {
+  std::int64_t requests = 0, tokens = 0;
+};
+
 class Admission {
  public:
   struct Limits {
@@ -33,9 +38,13 @@ class Admission {
   // A place, given back with its work when the ticket goes.
   class Ticket {
    public:
-    Ticket(Admission& admission, int client) : admission_(&admission), client_(client) {}
+    Ticket(Admission& admission, int client, const Share& share)
+        : admission_(&admission), client_(client), share_(share) {}
     Ticket(Ticket&& other) noexcept
-        : admission_(std::exchange(other.admission_, nullptr)), client_(other.client_), work_(other.work_) {}
+        : admission_(std::exchange(other.admission_, nullptr)),
+          client_(other.client_),
+          share_(other.share_),
+          work_(other.work_) {}
     Ticket& operator=(Ticket&&) = delete;
     ~Ticket() {
       if (admission_) admission_->leave(client_, work_);
@@ -43,7 +52,7 @@ class Admission {
 
     // Once, when the request's work is known. False where it exceeds a limit, and the ticket stays as it is.
     bool take(const Work& work) {
-      if (!admission_->add(client_, work)) return false;
+      if (!admission_->add(client_, share_, work)) return false;
       work_ = work;
       return true;
     }
@@ -51,28 +60,29 @@ class Admission {
    private:
     Admission* admission_;
     int client_;
+    Share share_;
     Work work_;
   };
 
-  // None where all places are taken.
-  std::optional<Ticket> enter(int client);
+  // None where all places are taken, or all of the client's share.
+  std::optional<Ticket> enter(int client, const Share& share = {});
 
   int requests() const;  // under way, of all clients
   Work work() const;     // likewise
 
  private:
-  struct Share {
+  struct Use {
     int requests = 0;
     Work work;
   };
 
-  bool add(int client, const Work& work);
+  bool add(int client, const Share& share, const Work& work);
   void leave(int client, const Work& work) noexcept;
 
   const Limits limits_;
   mutable std::mutex mutex_;  // guards what follows
-  Share all_;
-  std::unordered_map<int, Share> clients_;  // those that have requests under way
+  Use all_;
+  std::unordered_map<int, Use> clients_;  // those that have requests under way
 };
 
 }  // namespace serve

@@ -36,6 +36,8 @@ Wire lorax_wire(Kind kind) {
       return {401, "authentication"};
     case Kind::forbidden:
       return {403, "forbidden"};
+    case Kind::not_permitted:  // LoRAX's client takes 403 for a shard that is not ready
+      return {401, "authentication"};
     case Kind::too_large:
       return {413, "validation"};
     case Kind::unsupported_media:
@@ -44,6 +46,8 @@ Wire lorax_wire(Kind kind) {
       return {501, "not_implemented"};
     case Kind::overloaded:
       return {429, "overloaded"};
+    case Kind::rate_limited:
+      return {429, "rate_limited"};
     case Kind::unavailable:
       return {503, "overloaded"};
     case Kind::incomplete:
@@ -71,6 +75,8 @@ Wire openai_wire(Kind kind) {
       return {401, "authentication_error", "invalid_api_key"};
     case Kind::forbidden:
       return {403, "permission_error", "origin_not_allowed"};
+    case Kind::not_permitted:
+      return {403, "permission_error", "role_not_allowed"};
     case Kind::too_large:
       return {413, "invalid_request_error"};
     case Kind::unsupported_media:
@@ -79,6 +85,8 @@ Wire openai_wire(Kind kind) {
       return {501, "not_supported_error"};
     case Kind::overloaded:
       return {429, "rate_limit_error", "overloaded"};
+    case Kind::rate_limited:
+      return {429, "rate_limit_error", "rate_limit_exceeded"};
     case Kind::unavailable:
       return {503, "server_error"};
     case Kind::engine:
@@ -216,8 +224,9 @@ std::string body(const ApiError& error, Dialect dialect) {
   return json.dump(-1, ' ', false, tenon::OrderedJson::error_handler_t::replace);
 }
 
-std::optional<int> retry_after(Kind kind) {
-  if (kind == Kind::overloaded || kind == Kind::unavailable) return 1;
+std::optional<int> retry_after(const ApiError& error) {
+  if (error.retry_after > 0) return error.retry_after;
+  if (error.kind == Kind::overloaded || error.kind == Kind::rate_limited || error.kind == Kind::unavailable) return 1;
   return std::nullopt;
 }
 

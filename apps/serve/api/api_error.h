@@ -24,12 +24,14 @@ struct ApiError : std::runtime_error {
     bad_adapter_name,  // a path, or what no folder may be called
     adapter_unusable,  // it is there, and does not fit
     unauthorized,
-    forbidden,  // a page of an origin that may not ask
+    forbidden,      // a page of an origin that may not ask
+    not_permitted,  // a key without the role
     too_large,
     unsupported_media,
     not_implemented,
     overloaded,
-    unavailable,  // loading, draining
+    rate_limited,  // the key's minute is used up
+    unavailable,   // loading, draining
     engine,
     incomplete,  // an answer that was cut short
     timeout,
@@ -41,7 +43,8 @@ struct ApiError : std::runtime_error {
       : std::runtime_error(message), kind(kind_), param(std::move(param_)) {}
 
   Kind kind;
-  std::string param;  // the field as the client wrote it; empty: none
+  std::string param;    // the field as the client wrote it; empty: none
+  int retry_after = 0;  // seconds; 0: as the kind says
 };
 
 // The same for a name that is absent and for one that lies outside the root.
@@ -55,7 +58,7 @@ const char* type_of(ApiError::Kind kind);  // LoRAX's error_type, for logs
 // JSON on one line.
 std::string body(const ApiError& error, Dialect dialect);
 // Seconds, for the header; none where trying again does not help.
-std::optional<int> retry_after(ApiError::Kind kind);
+std::optional<int> retry_after(const ApiError& error);
 
 // A client's text, fit for a message: control characters and what is not UTF-8 become \xNN, and what is longer is cut.
 std::string shown(std::string_view text, std::size_t limit = 200);

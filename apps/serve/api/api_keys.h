@@ -1,13 +1,33 @@
-// The keys that open a server, kept as SHA-256 hashes only.
+// The keys that open a server, kept as SHA-256 hashes only, and what each of them may do.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tenon/io/sha256.h"
 
 namespace serve {
+
+// What a key opens, as bits of a set.
+enum Role : unsigned {
+  kServeRole = 1U << 0,    // what answers requests for text
+  kAdminRole = 1U << 1,    // loading and unloading of adapters
+  kMetricsRole = 1U << 2,  // what tells about the load
+  kEveryRole = kServeRole | kAdminRole | kMetricsRole,
+};
+
+// What a key may do. A limit of 0 is none.
+struct KeyTerms {
+  std::string name;  // for the log and the metrics. Keys of one name share limits and usage
+  unsigned roles = kEveryRole;
+  std::int64_t requests_a_minute = 0, tokens_a_minute = 0;
+  std::int64_t requests_at_once = 0, tokens_at_once = 0;  // as those of Admission::Limits
+
+  bool operator==(const KeyTerms&) const = default;
+};
 
 // A key is one or more of A-Z a-z 0-9 . _ ~ + / = -, which a header carries as they stand: no % (it may be decoded on
 // its way), no space. Nothing that is thrown here says a key.
@@ -18,8 +38,9 @@ class ApiKeys {
   // tenon::Error, invalid_request, which says which of the list is wrong.
   explicit ApiKeys(const std::vector<std::string>& keys);
 
-  // A key a line; empty lines and lines that begin with # are left out. tenon::Error where the file cannot be read, has
-  // no key at all, or has a line that is none: it names the line.
+  // A line is a key, and its terms behind it, as in `KEY name=team-a roles=serve,metrics requests-a-minute=60`. Empty
+  // lines and lines that begin with # are left out. tenon::Error where the file cannot be read, has no key at all, or
+  // has a line that is wrong: it names the line.
   void add_file(const std::filesystem::path& file);
 
   // Whether there are any; without keys nothing is guarded.
@@ -33,12 +54,15 @@ class ApiKeys {
   }
   // Which key it is, from 1 in the order in which they were given; 0: none.
   int number(std::string_view authorization, std::string_view x_api_key) const;
+  const KeyTerms& terms(int number) const { return terms_.at(static_cast<std::size_t>(number) - 1); }
 
  private:
-  void add(std::string_view key, const std::string& where);
+  void add(std::string_view line, const std::string& where);
   int number(std::string_view key) const;
 
   std::vector<tenon::Sha256::Digest> hashes_;
+  std::vector<KeyTerms> terms_;                                     // of the hash at the same place
+  std::unordered_map<std::string, std::size_t> by_hash_, by_name_;  // the first place of each
 };
 
 }  // namespace serve

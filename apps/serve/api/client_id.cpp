@@ -8,11 +8,6 @@
 
 namespace serve {
 
-int client_of(const ApiKeys& keys, const HttpRequest& request) {
-  const int key = keys.number(request.header("Authorization"), request.header("X-Api-Key"));
-  return key != 0 ? key : client_of_address(request.peer ? request.peer->address() : "");
-}
-
 int client_of_address(std::string_view address) {
   std::string bytes(address);
   in6_addr six{};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "serve/api/handle.h"
+#include "serve/api/trace_context.h"
 
 namespace serve {
 namespace {
@@ -36,6 +37,7 @@ FailureKind failure_of(ApiError::Kind kind) {
   using enum ApiError::Kind;
   switch (kind) {
     case overloaded:
+    case rate_limited:
     case unavailable:
       return FailureKind::overloaded;
     case unknown_adapter:
@@ -55,24 +57,31 @@ FailureKind failure_of(ApiError::Kind kind) {
 }  // namespace
 
 Exchange::Exchange(Serving& serving, const HttpRequest& request, std::string id)
-    : serving_(serving), route_(request.route), id_(std::move(id)), peer_(request.peer) {
+    : serving_(serving),
+      route_(request.route),
+      id_(std::move(id)),
+      trace_(trace_context(request)),
+      peer_(request.peer) {
   times_.arrived = request.arrival;
 }
 
-Model& Exchange::enter(int client) {
+Model& Exchange::enter(Caller caller) {
   serving_.metrics.request_begins();
   entered_ = true;
+  caller_ = std::move(caller);
   model_ = &serving_.taking_model();
-  client_ = client;
-  auto ticket = serving_.admission.enter(client);
-  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
-  ticket_.emplace(std::move(*ticket));
+  ticket_.emplace(enter_as(serving_, caller_));
   return *model_;
+}
+
+void Exchange::tell_rates(HttpResponse& response) const {
+  if (caller_.tenant) caller_.tenant->tell(response, Clock::now());
 }
 
 Exchange::~Exchange() {
   try {
     const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
+    settle_tokens(usage);
     if (entered_) count(usage);
     log(usage);
   } catch (...) {  // no memory: this line is lost, and nothing else
@@ -81,10 +90,13 @@ Exchange::~Exchange() {
 
 void Exchange::count(const Usage& usage) const {
   Metrics& metrics = serving_.metrics;
+  const std::string key = caller_.tenant ? caller_.tenant->name() : "";
+  if (error_ && error_->kind == ApiError::Kind::rate_limited) metrics.rate_limited(key);
   if (dropped_) return metrics.request_failed(FailureKind::dropped);
   if (error_) return metrics.request_failed(failure_of(error_->kind));
   const int tokens = usage.generated_tokens;
-  metrics.request_finished({.adapter = asked_.adapter,
+  metrics.request_finished({.key = key,
+                            .adapter = asked_.adapter,
                             .prompt_tokens = usage.prompt_tokens,
                             .generated_tokens = tokens,
                             .max_new_tokens = asked_.max_new_tokens,
@@ -98,7 +110,8 @@ void Exchange::count(const Usage& usage) const {
 }
 
 void Exchange::log(const Usage& usage) const {
-  LogLine line{.id = id_, .method = "POST", .route = route_, .adapter = asked_.adapter};
+  LogLine line{.id = id_, .method = "POST", .route = route_, .trace = trace_, .adapter = asked_.adapter};
+  if (caller_.tenant) line.key = caller_.tenant->name();
   line.ms = seconds(Clock::now() - times_.arrived) * 1000;
   line.status = dropped_ ? kClientClosed : error_ ? status(error_->kind, dialect_of(route_)) : 200;
   if (asked_.writer) {
@@ -126,15 +139,30 @@ void Exchange::take_work() {
   Work work;
   for (tenon::Request& request : asked_.requests) {
     tenon::Options& o = request.options;
-    o.client = client_;
+    o.client = caller_.client;
     o.ordinal = work.sequences;
     const int sequences = std::max(o.n, o.best_of);
     work.sequences += sequences;
     work.tokens +=
         static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
   }
-  if (ticket_->take(work)) return;
-  throw ApiError(ApiError::Kind::overloaded, "the server is computing as many sequences and tokens as it takes");
+  if (!ticket_->take(work))
+    throw ApiError(ApiError::Kind::overloaded,
+                   "as many sequences and tokens are being computed as the server, or this key, may have at once");
+  if (!caller_.tenant) return;
+  try {
+    caller_.tenant->take_tokens(work.tokens, Clock::now());
+  } catch (const ApiError&) {
+    caller_.tenant->give_back_request();
+    throw;
+  }
+  tokens_taken_ = work.tokens;
+}
+
+// The longest answers were taken; what was computed is paid.
+void Exchange::settle_tokens(const Usage& usage) {
+  if (!caller_.tenant || tokens_taken_ == 0) return;
+  caller_.tenant->give_back_tokens(std::exchange(tokens_taken_, 0) - usage.prompt_tokens - usage.generated_tokens);
 }
 
 void Exchange::submit(HttpResponse& response) {
@@ -210,6 +238,7 @@ void Exchange::answer_whole(HttpResponse& response) {
     if (client_has_left()) drop(response);
   }
   settle();
+  settle_tokens(asked_.writer->usage());
   add_headers(response, true);
   response.set_content(asked_.writer->whole(), "application/json");
 }

@@ -34,13 +34,16 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   Exchange(Serving& serving, const HttpRequest& request, std::string id);
   ~Exchange();  // counts and logs it
 
-  // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
-  Model& enter(int client);
+  // Takes a place among those that are served, and a request of the key's minute. ApiError where there is none, or
+  // nothing is served now.
+  Model& enter(Caller caller);
 
   // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own.
   // ApiError.
   void serve(Asked asked, HttpResponse& response);
   void failed(const ApiError& error) { error_ = error; }
+  // What is left of the key's minute.
+  void tell_rates(HttpResponse& response) const;
 
  private:
   struct Times {
@@ -51,6 +54,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void log(const Usage& usage) const;
 
   void take_work();
+  void settle_tokens(const Usage& usage);
   void submit(HttpResponse& response);
   void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
@@ -66,9 +70,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   Serving& serving_;
   Model* model_ = nullptr;
-  int client_ = 0;
+  Caller caller_;
+  std::int64_t tokens_taken_ = 0;  // of the key's minute, and not settled
   std::optional<Admission::Ticket> ticket_;
   const std::string route_, id_;
+  const std::optional<TraceContext> trace_;
   const std::shared_ptr<const HttpPeer> peer_;
   Asked asked_;
   std::optional<Answer> answer_;

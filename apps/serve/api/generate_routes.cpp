@@ -1,12 +1,12 @@
 #include <memory>
 #include <utility>
 
-#include "serve/api/client_id.h"
 #include "serve/api/exchange.h"
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_asked.h"
 #include "serve/api/openai/openai_asked.h"
+#include "serve/api/route_table.h"
 #include "serve/api/routes.h"
 #include "serve/text.h"
 
@@ -16,16 +16,17 @@ namespace {
 // make(model, body): what is asked, and who writes the answer.
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
-  http.route("POST", path, [&serving, make](const HttpRequest& request, HttpResponse& response) {
+  const unsigned roles = find_route("POST", path).roles;
+  http.route("POST", path, [&serving, make, roles](const HttpRequest& request, HttpResponse& response) {
     const auto exchange = std::make_shared<Exchange>(serving, request, request_id(request, response));
     const auto error = attempt(request, response, [&] {
-      check_key(serving, request);
-      Model& model = exchange->enter(client_of(serving.keys, request));
+      Model& model = exchange->enter(check_key(serving, request, roles));
       Asked asked = make(model, request.body);
       tell_ignored(response, serving, asked.ignored);
       exchange->serve(std::move(asked), response);
     });
     if (error) exchange->failed(*error);
+    exchange->tell_rates(response);
     response.set_header(kLogsItselfHeader, "");
   });
 }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <new>
 
+#include "serve/api/route_table.h"
+#include "serve/api/trace_context.h"
 #include "serve/api/writer.h"
 #include "serve/ops/memory_reserve.h"
 #include "serve/text.h"
@@ -65,7 +67,7 @@ std::string request_id(const HttpRequest& request, HttpResponse& response) {
 void refuse(HttpResponse& response, const ApiError& error, Dialect dialect) {
   response.status = status(error.kind, dialect);
   response.set_content(body(error, dialect), "application/json");
-  if (const auto seconds = retry_after(error.kind)) response.set_header("Retry-After", std::to_string(*seconds));
+  if (const auto seconds = retry_after(error)) response.set_header("Retry-After", std::to_string(*seconds));
   if (error.kind == ApiError::Kind::unavailable) response.close = true;
   if (error.kind == ApiError::Kind::engine) response.set_header("x-should-retry", "false");  // it would fail again
 }
@@ -79,7 +81,7 @@ void answer_json(HttpResponse& response, const tenon::OrderedJson& json, int sta
 // stands in its way.
 HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
   if (serving.keys.required()) {
-    if (serving.keys.accepts(from.authorization, from.x_api_key)) return {};
+    if (serving.keys.find(from.authorization, from.x_api_key)) return {};
     return {401, "a valid API key is needed: Authorization: Bearer KEY"};
   }
   if (!serving.pages.is_foreign(from.origin, from.host)) return {};
@@ -89,11 +91,24 @@ HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
           "this server's name where the page is its own, or with a key"};
 }
 
-void check_key(const Serving& serving, const HttpRequest& request) {
+Caller check_key(const Serving& serving, const HttpRequest& request, unsigned roles) {
   const auto value = [&](const char* name) { return request.header(name); };
   const HttpRefusal refusal =
       refusal_of(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
   if (refusal) throw transport_error(refusal);
+  Caller caller = serving.keys.caller_of(request);
+  if (caller.tenant && !caller.tenant->may(roles))
+    throw ApiError(ApiError::Kind::not_permitted, "this key has not the role that this route needs");
+  return caller;
+}
+
+Admission::Ticket enter_as(Serving& serving, const Caller& caller) {
+  auto ticket = serving.admission.enter(caller.client, caller.tenant ? caller.tenant->share() : Share{});
+  if (!ticket)
+    throw ApiError(ApiError::Kind::overloaded,
+                   "as many requests are under way as the server, or this key, may have at once");
+  if (caller.tenant) caller.tenant->take_request(tenon::Clock::now());
+  return std::move(*ticket);
 }
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
@@ -123,14 +138,15 @@ std::optional<ApiError> attempt(const HttpRequest& request, HttpResponse& respon
 }
 
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
-  http.route(method, path,
-             [&serving, handler = std::move(handler)](const HttpRequest& request, HttpResponse& response) {
-               const auto error = attempt(request, response, [&] {
-                 check_key(serving, request);
-                 handler(request, response);
-               });
-               if (error) response.set_header(kErrorHeader, type_of(error->kind));
-             });
+  const unsigned roles = find_route(method, path).roles;
+  const auto checked = [&serving, roles, handler = std::move(handler)](const HttpRequest& request,
+                                                                       HttpResponse& response) {
+    const auto error = attempt(request, response, [&] {
+      handler(request, response, roles == 0 ? Caller{} : check_key(serving, request, roles));
+    });
+    if (error) response.set_header(kErrorHeader, type_of(error->kind));
+  };
+  http.route(method, path, checked, roles == 0 ? HttpServer::Access::open : HttpServer::Access::checked);
 }
 
 void log_answer(const Serving& serving, const HttpRequest& request, HttpResponse& response) {
@@ -142,6 +158,8 @@ void log_answer(const Serving& serving, const HttpRequest& request, HttpResponse
   const bool probes = request.open_route || route == "/metrics" || route == "/ui/steps";
   if (probes && response.status < 400) return;
   LogLine line{.id = response.header(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
+  if (const auto tenant = serving.keys.caller_of(request).tenant) line.key = tenant->name();
+  line.trace = trace_context(request);
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - request.arrival).count();
   const bool by_transport = request.refusal || response.status == 404 || response.status == 405;

@@ -27,8 +27,11 @@ struct Credentials {
 // 401 without a key that is needed; 403 for a page of an origin that may not ask, where no key is needed.
 HttpRefusal refusal_of(const Serving& serving, const Credentials& from);
 
-// ApiError unauthorized or forbidden.
-void check_key(const Serving& serving, const HttpRequest& request);
+// One of the roles is needed. ApiError unauthorized, not_permitted or forbidden.
+Caller check_key(const Serving& serving, const HttpRequest& request, unsigned roles);
+
+// A place among the requests that are served, and a request of the key's minute. ApiError overloaded or rate_limited.
+Admission::Ticket enter_as(Serving& serving, const Caller& caller);
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect);
 
@@ -41,8 +44,9 @@ inline constexpr const char* kLogsItselfHeader = "x-logs-itself";
 inline constexpr const char* kErrorHeader = "x-error-type";
 void log_answer(const Serving& serving, const HttpRequest& request, HttpResponse& response);
 
-// A route for those with a key that writes no text.
-using PlainHandler = std::function<void(const HttpRequest&, HttpResponse&)>;
+// A route that writes no text, for those whom its row of the route table lets in. What its handler throws becomes an
+// answer.
+using PlainHandler = std::function<void(const HttpRequest&, HttpResponse&, const Caller&)>;
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler);
 
 }  // namespace serve

@@ -4,7 +4,6 @@
 
 #include "serve/api/adapter_name.h"
 #include "serve/api/body.h"
-#include "serve/api/client_id.h"
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_request.h"
@@ -83,10 +82,9 @@ void show_info(Serving& serving, HttpResponse& response) {
 
 // Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input
 // may be.
-void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response) {
+void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
   Model& model = serving.taking_model();
-  const auto ticket = serving.admission.enter(client_of(serving.keys, asked));
-  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  const auto ticket = enter_as(serving, caller);
   const TokenizeRequest request = parse_tokenize(asked.body, model.context());
   tell_ignored(response, serving, request.ignored);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
@@ -117,16 +115,19 @@ void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response
 void add_model_routes(HttpServer& http, Serving& serving) {
   using Request = const HttpRequest&;
   using Response = HttpResponse&;
-  add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
+  using From = const Caller&;
+  add_plain(http, serving, "GET", "/info", [&](Request, Response response, From) { show_info(serving, response); });
   add_plain(http, serving, "GET", "/v1/models",
-            [&](Request, Response response) { list_models(serving.model(), response); });
+            [&](Request, Response response, From) { list_models(serving.model(), response); });
   add_plain(http, serving, "GET", "/v1/models/*",
-            [&](Request request, Response response) { show_model(serving.model(), request.rest, response); });
-  add_plain(http, serving, "POST", "/tokenize",
-            [&](Request request, Response response) { tokenize(serving, request, response); });
+            [&](Request request, Response response, From) { show_model(serving.model(), request.rest, response); });
+  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response, From caller) {
+    tokenize(serving, request, response, caller);
+    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
+  });
   add_plain(http, serving, "GET", "/lora-adapters",
-            [&](Request, Response response) { list_adapters(serving.model(), response); });
-  add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
+            [&](Request, Response response, From) { list_adapters(serving.model(), response); });
+  add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response, From) {
     throw ApiError(ApiError::Kind::not_implemented,
                    "scales of all requests are not supported: each request names its adapter");
   });

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "serve/api/handle.h"
+#include "serve/api/openapi.h"
 
 namespace serve {
 namespace {
@@ -14,6 +15,10 @@ constexpr const char* kFromPages[] = {"/",          "/generate",   "/generate_st
                                       "/info",      "/metrics",    "/v1/completions",  "/v1/chat/completions",
                                       "/v1/models", "/v1/models/*"};
 
+constexpr const char* kShownHeaders =
+    "x-request-id, x-ignored-fields, Retry-After, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
+
 // Exact origins alone, and never with credentials.
 void allow_origin(const HttpRequest& request, HttpResponse& response, const std::vector<std::string>& origins) {
   const std::string origin = request.header("Origin");
@@ -21,7 +26,7 @@ void allow_origin(const HttpRequest& request, HttpResponse& response, const std:
   response.set_header("Vary", "Origin");
   if (std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
   response.set_header("Access-Control-Allow-Origin", origin);
-  response.set_header("Access-Control-Expose-Headers", "x-request-id, x-ignored-fields, Retry-After");
+  response.set_header("Access-Control-Expose-Headers", kShownHeaders);
 }
 
 // SDKs send headers of their own, which a page may only where it is told so.
@@ -45,6 +50,10 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
   if (settings.ui) add_page_routes(http, serving);
+  add_plain(http, serving, "GET", "/openapi.json",
+            [&serving, settings](const HttpRequest&, HttpResponse& response, const Caller&) {
+              answer_json(response, openapi(settings, serving.keys.required()));
+            });
   if (!settings.cors_origins.empty()) {
     for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight, HttpServer::Access::open);
   }

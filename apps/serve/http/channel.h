@@ -1,8 +1,13 @@
 // A connection's bytes, plain or through TLS, over TCP or a Unix socket.
 #pragma once
+#include <sys/socket.h>
+
 #include <array>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <cstddef>
@@ -31,6 +36,11 @@ class HttpChannel {
   virtual void write_some(std::string_view bytes, Written written) = 0;
   virtual std::size_t write_now(std::string_view bytes, error_code& error) = 0;  ///< never waits
   virtual void say_end(Done done) = 0;  ///< tells the client that nothing follows
+
+  virtual void close() {
+    error_code ignored;
+    socket().close(ignored);
+  }
 
   void end_sending() {
     error_code ignored;
@@ -73,12 +83,31 @@ class PlainChannel final : public HttpChannel {
   std::array<char, 64 << 10>& scratch_;
 };
 
+/// A handshake takes milliseconds of a core (an RSA key of 4,096 bits: 3). Its thread is that of `handshakes`, so that
+/// the event thread serves others meanwhile.
 class TlsChannel final : public HttpChannel {
  public:
-  TlsChannel(Socket socket, std::shared_ptr<asio::ssl::context> context)
-      : context_(std::move(context)), stream_(std::move(socket), *context_) {}
+  TlsChannel(Socket socket, std::shared_ptr<asio::ssl::context> context, asio::io_context& handshakes)
+      : context_(std::move(context)), handshakes_(handshakes), stream_(std::move(socket), *context_) {}
   Socket& socket() override { return stream_.next_layer(); }
-  void handshake(Done done) override { stream_.async_handshake(asio::ssl::stream_base::server, std::move(done)); }
+
+  // Asio runs each step of the operation on its handler's executor. `done` comes back to the event thread.
+  void handshake(Done done) override {
+    shakes_hands_ = true;
+    auto back = [this, done = std::move(done)](error_code error) mutable {
+      asio::post(stream_.get_executor(), [this, error, done = std::move(done)] {
+        shakes_hands_ = false;
+        done(error);
+      });
+    };
+    stream_.async_handshake(asio::ssl::stream_base::server, asio::bind_executor(handshakes_, std::move(back)));
+  }
+  // Only the thread of the handshake may touch the socket. The end of both directions ends the handshake, and then the
+  // last handler destroys the socket.
+  void close() override {
+    if (!shakes_hands_) return HttpChannel::close();
+    ::shutdown(socket().native_handle(), SHUT_RDWR);
+  }
   void read_some(Read read) override {
     stream_.async_read_some(asio::buffer(bytes_), [this, read = std::move(read)](error_code error, std::size_t count) {
       read(error, {bytes_.data(), count});
@@ -97,7 +126,9 @@ class TlsChannel final : public HttpChannel {
 
  private:
   std::shared_ptr<asio::ssl::context> context_;  // of the certificate at the time of the handshake
+  asio::io_context& handshakes_;
   asio::ssl::stream<Socket> stream_;
+  bool shakes_hands_ = false;
   std::array<char, 4 << 10> bytes_;
 };
 

@@ -20,6 +20,7 @@ class HttpRoutes {
   };
   /// The first route that matches answers. A path that ends in `*` matches any path that continues there.
   void add(Route route) { routes_.push_back(std::move(route)); }
+  const std::vector<Route>& all() const { return routes_; }
 
   struct Match {
     const Route* route = nullptr;  ///< with the handler; null: none

@@ -1,6 +1,7 @@
 #include "serve/http/server.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,31 @@ using Unix = asio::local::stream_protocol;
 constexpr int kBacklog = 512;
 // No descriptors or no memory: that passes when connections close.
 constexpr std::chrono::milliseconds kAcceptPause{10};
+
+// A socket that connections come to.
+template <class Protocol>
+struct Door {
+  std::optional<asio::basic_socket_acceptor<Protocol>> acceptor;
+  std::optional<asio::steady_timer> pause;
+  bool waits = false;  // for a connection, or for the end of the pause
+};
+
+// The file that a Unix socket is known by.
+struct SocketFile {
+  explicit SocketFile(std::filesystem::path name) : path(std::move(name)) {
+    struct stat file {};
+    if (::stat(path.c_str(), &file) == 0) device = file.st_dev, inode = file.st_ino;
+  }
+  // Not one that another server has put in its place.
+  void remove() const {
+    const SocketFile now(path);
+    if (now.device == device && now.inode == inode) ::unlink(path.c_str());
+  }
+
+  std::filesystem::path path;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
 
 // Connections that this process may hold, beside those that linger and the files it may need meanwhile.
 int most_connections() {
@@ -102,26 +128,28 @@ std::shared_ptr<asio::ssl::context> context_of(const std::filesystem::path& cert
 
 class HttpServer::Impl {
  public:
-  explicit Impl(const HttpLimits& limits) : shared(checked(limits)), pause_(shared.io) {
+  explicit Impl(const HttpLimits& limits) : shared(checked(limits)) {
     shared.admit = [this](const HttpRequest& head) { return admit(head); };
     shared.answer = [this](HttpSession& session, HttpRequest& request) { return answer(session, request); };
   }
 
   template <class Protocol>
-  bool listen(std::optional<asio::basic_socket_acceptor<Protocol>>& acceptor, const typename Protocol::endpoint& at) {
+  bool listen(Door<Protocol>& door, const typename Protocol::endpoint& at) {
     error_code error;
-    acceptor.emplace(shared.io);
-    acceptor->open(at.protocol(), error);
-    if (!error && std::is_same_v<Protocol, tcp>) acceptor->set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor->bind(at, error);
-    if (!error) acceptor->listen(kBacklog, error);
-    if (error) acceptor.reset();
+    auto& acceptor = door.acceptor.emplace(shared.io);
+    door.pause.emplace(shared.io);
+    acceptor.open(at.protocol(), error);
+    if (!error && std::is_same_v<Protocol, tcp>) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor.bind(at, error);
+    if (!error) acceptor.listen(kBacklog, error);
+    if (error) door.acceptor.reset();
     return !error;
   }
 
   void start() {
-    if (guard_ || ran_ || (!tcp_ && !unix_)) return;
+    if (guard_ || ran_ || (!tcp_.acceptor && !unix_.acceptor)) return;
     guard_.emplace(shared.jobs.get_executor());
+    handshakes_guard_.emplace(shared.handshakes.get_executor());
     const std::string body = error_body ? error_body({503, "too many connections"}, "") : "{\"error\":\"overloaded\"}";
     HttpResponse response{.status = 503, .headers = {{"Connection", "close"}, {"Retry-After", "1"}}};
     response.set_content(body, "application/json");
@@ -133,12 +161,11 @@ class HttpServer::Impl {
         const std::string which = std::to_string(i) + " of " + std::to_string(shared.limits.threads);
         threads_.push_back(begin_thread("answers requests (" + which + ")", [this] { shared.jobs.run(); }));
       }
+      if (tls_) threads_.push_back(begin_thread("does TLS handshakes", [this] { shake_hands(); }));
     } catch (...) {
       join();  // a thread that is not joined would end the process
       throw;
     }
-    if (tcp_) accept(*tcp_);
-    if (unix_) accept(*unix_);
   }
 
   void run() {
@@ -147,12 +174,7 @@ class HttpServer::Impl {
     if (!guard_) return;
     ran_ = true;
     const auto guard = asio::make_work_guard(shared.io);  // also while threads have all connections
-    if (shared.draining) drain();
-    while (!shared.stopping && !(shared.draining && shared.open == 0)) {
-      try {
-        shared.io.run();
-      } catch (const std::bad_alloc&) {  // of an accept: the next one may find some
-      }
+    while (serve()) {
     }
     end();
   }
@@ -163,14 +185,14 @@ class HttpServer::Impl {
     if (guard_) end();
   }
 
+  // Both need no memory: serve() returns, and looks at the flags.
   void stop_accepting() {
     shared.draining = true;
-    asio::post(shared.io, [this] { drain(); });
+    shared.io.stop();
   }
   void stop() {
     shared.stopping = true;
     stop_accepting();
-    shared.io.stop();
   }
 
   HttpShared shared;
@@ -179,25 +201,68 @@ class HttpServer::Impl {
   HeadCheck head_check;
   AnswerHook answer_hook;
   std::mutex running_;  // held by run()
-  std::optional<tcp::acceptor> tcp_;
-  std::optional<Unix::acceptor> unix_;
+  Door<tcp> tcp_;
+  Door<Unix> unix_;
   int port_ = 0;  // of tcp_, also once that has closed
-  std::filesystem::path unix_path_;
+  std::optional<SocketFile> unix_file_;
   std::mutex tls_mutex_;  // guards the next
   std::shared_ptr<asio::ssl::context> tls_;
 
  private:
   // ---- connections
 
-  template <class Acceptor>
-  void accept(Acceptor& acceptor) {
-    acceptor.async_accept([this, &acceptor](error_code error, typename Acceptor::protocol_type::socket socket) {
-      if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
+  // Until something stops it. False: nothing is left to serve.
+  bool serve() try {
+    shared.io.restart();
+    if (shared.stopping) return false;
+    if (shared.draining) drain();
+    if (shared.draining && shared.open == 0) return false;
+    accept(tcp_);
+    accept(unix_);
+    shared.io.run();
+    return true;
+  } catch (const std::bad_alloc&) {
+    std::this_thread::sleep_for(kAcceptPause);
+    reopen(tcp_);
+    reopen(unix_);
+    return true;
+  }
+
+  void shake_hands() {
+    for (bool over = false; !over;) try {
+        shared.handshakes.run();
+        over = true;
+      } catch (const std::bad_alloc&) {  // that connection ends at its deadline
+      }
+  }
+
+  // Asio registers an accepted socket before it calls the handler. Where there is no memory for that, no handler comes.
+  template <class Protocol>
+  void reopen(Door<Protocol>& door) {
+    if (!door.acceptor) return;
+    error_code ignored;
+    door.acceptor->cancel(ignored);
+    door.pause->cancel();
+    door.waits = false;
+  }
+
+  template <class Protocol>
+  void accept(Door<Protocol>& door) {
+    if (door.waits || !door.acceptor || !door.acceptor->is_open()) return;
+    door.acceptor->async_accept([this, &door](error_code error, typename Protocol::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      door.waits = false;
       if (!error) add(std::move(socket));
-      if (!error || error == asio::error::connection_aborted || shared.shed_one()) return accept(acceptor);
-      pause_.expires_after(kAcceptPause);
-      pause_.async_wait([this, &acceptor](error_code) { accept(acceptor); });
+      if (!error || error == asio::error::connection_aborted || shared.shed_one()) return accept(door);
+      door.pause->expires_after(kAcceptPause);
+      door.pause->async_wait([this, &door](error_code cancelled) {
+        if (cancelled) return;
+        door.waits = false;
+        accept(door);
+      });
+      door.waits = true;
     });
+    door.waits = true;
   }
 
   template <class Accepted>
@@ -211,32 +276,55 @@ class HttpServer::Impl {
       std::lock_guard lock(tls_mutex_);
       tls = tls_;
     }
-    if (tls) channel = std::make_unique<TlsChannel>(std::move(socket), tls);
+    if (tls) channel = std::make_unique<TlsChannel>(std::move(socket), tls, shared.handshakes);
     if (!tls) channel = std::make_unique<PlainChannel>(std::move(socket), shared.scratch);
     const auto session = *shared.sessions.insert(std::make_shared<HttpSession>(shared, std::move(channel))).first;
     room ? session->begin() : session->refuse_connection(tls ? "" : overloaded_);
   } catch (const std::exception&) {  // no memory, or no room in OpenSSL: it closes
   }
 
+  // The file goes while somebody listens: one that nobody listens on another server may replace with its own.
   void drain() {
-    if (tcp_) tcp_->close();
-    if (unix_) unix_->close();
-    if (unix_ && !unix_path_.empty()) ::unlink(std::exchange(unix_path_, {}).c_str());
-    for (const auto& session : std::unordered_set(shared.sessions)) session->end_idle();
-    if (shared.open == 0) shared.io.stop();
+    if (unix_file_) unix_file_->remove();
+    unix_file_.reset();
+    error_code ignored;
+    if (tcp_.acceptor) tcp_.acceptor->close(ignored);
+    if (unix_.acceptor) unix_.acceptor->close(ignored);
+    for_each_session([](HttpSession& session) { session.end_idle(); });
   }
 
   void end() {
     drain();
-    for (const auto& session : std::unordered_set(shared.sessions)) session->stop();
+    for_each_session([](HttpSession& session) { session.stop(); });
     join();
-    shared.io.restart();
-    shared.io.poll();  // answers that ended meanwhile, and what the sockets take of them
-    for (const auto& session : std::unordered_set(shared.sessions)) session->close();
+    settle();  // answers that ended meanwhile, and what the sockets take of them
+    for_each_session([](HttpSession& session) { session.close(); });
+    settle();  // handshakes that this ended
+  }
+
+  // `act` may end the session that it gets, and no other.
+  template <class Act>
+  void for_each_session(Act act) {
+    for (auto next = shared.sessions.begin(); next != shared.sessions.end();) {
+      const std::shared_ptr<HttpSession> session = *next++;
+      act(*session);
+    }
+  }
+
+  // Runs whatever is ready, when all other threads have ended.
+  void settle() {
+    for (std::size_t ran = 1; ran > 0;) try {
+        shared.io.restart();
+        shared.handshakes.restart();
+        ran = shared.io.poll() + shared.handshakes.poll();
+      } catch (const std::bad_alloc&) {
+      }
   }
 
   void join() {
     guard_.reset();
+    handshakes_guard_.reset();
+    shared.handshakes.stop();
     for (std::thread& each : threads_) each.join();
     threads_.clear();
   }
@@ -318,8 +406,7 @@ class HttpServer::Impl {
   }
 
   std::string overloaded_;  // the whole answer to connections beyond the limits
-  asio::steady_timer pause_;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> guard_;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> guard_, handshakes_guard_;
   std::vector<std::thread> threads_;
   bool ran_ = false;
 };
@@ -334,19 +421,20 @@ HttpServer::~HttpServer() {
 void HttpServer::route(std::string method, std::string path, HttpHandler handler, Access access) {
   impl_->routes.add({std::move(method), std::move(path), std::move(handler), access == Access::open});
 }
+const std::vector<HttpRoutes::Route>& HttpServer::routes() const { return impl_->routes.all(); }
 void HttpServer::set_error_body(ErrorBody body) { impl_->error_body = std::move(body); }
 void HttpServer::set_head_check(HeadCheck check) { impl_->head_check = std::move(check); }
 void HttpServer::set_answer_hook(AnswerHook hook) { impl_->answer_hook = std::move(hook); }
 
 bool HttpServer::bind(const std::string& host, int port) {
-  if (impl_->tcp_) return false;
+  if (impl_->tcp_.acceptor) return false;
   error_code error;
   tcp::resolver resolver(impl_->shared.io);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
   const bool listens = !error && std::any_of(found.begin(), found.end(), [this](const auto& each) {
-    return impl_->listen<tcp>(impl_->tcp_, each.endpoint());
+    return impl_->listen(impl_->tcp_, each.endpoint());
   });
-  if (listens) impl_->port_ = impl_->tcp_->local_endpoint(error).port();
+  if (listens) impl_->port_ = impl_->tcp_.acceptor->local_endpoint(error).port();
   return listens;
 }
 
@@ -354,11 +442,13 @@ bool HttpServer::bind_unix(const std::filesystem::path& path) {
   error_code error;
   if (path.string().size() >= 108) return false;  // sockaddr_un has room for 108 bytes with the NUL
   Unix::socket probe(impl_->shared.io);
-  probe.connect(Unix::endpoint(path.string()), error);
+  probe.open(Unix(), error);
+  if (!error) probe.non_blocking(true, error);  // the queue of a busy server may be full
+  if (!error) probe.connect(Unix::endpoint(path.string()), error);
   std::error_code ignored;
   if (error == asio::error::connection_refused && std::filesystem::is_socket(path, ignored)) ::unlink(path.c_str());
-  if (!impl_->listen<Unix>(impl_->unix_, Unix::endpoint(path.string()))) return false;
-  impl_->unix_path_ = path;
+  if (!impl_->listen(impl_->unix_, Unix::endpoint(path.string()))) return false;
+  impl_->unix_file_.emplace(path);
   return true;
 }
 

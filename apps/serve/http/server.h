@@ -37,6 +37,7 @@ class HttpServer {
   enum class Access { checked, open };
   static constexpr std::size_t kOpenBody = 4096;
   void route(std::string method, std::string path, HttpHandler handler, Access access = Access::checked);
+  const std::vector<HttpRoutes::Route>& routes() const;
   void set_error_body(ErrorBody body);
   void set_head_check(HeadCheck check);
   void set_answer_hook(AnswerHook hook);
@@ -44,8 +45,9 @@ class HttpServer {
   /// Replaces a socket file that no server listens on any more. False: taken, or the file cannot be made.
   bool bind_unix(const std::filesystem::path& path);
   int port() const;
-  /// Serves TLS 1.2 and 1.3 with a certificate chain and a key, both PEM. Again, from any thread, while it runs: for
-  /// new connections; after an error the previous certificate stays. tenon::Error io, naming the file.
+  /// Serves TLS 1.2 and 1.3 with a certificate chain and a key, both PEM. First before start(). Again, from any thread,
+  /// while it runs: for new connections; after an error the previous certificate stays. tenon::Error io, naming the
+  /// file.
   void use_tls(const std::filesystem::path& certificate, const std::filesystem::path& key);
   /// Starts the threads: tenon::Error capacity if the system refuses one. run() calls it if the caller has not.
   void start();

@@ -53,18 +53,20 @@ auto HttpSession::guarded(Act act) {
     if (self->phase_ == Phase::closed) return;
     try {
       act(std::forward<decltype(arguments)>(arguments)...);
-    } catch (const std::bad_alloc&) {
-      self->phase_ == Phase::answering ? self->break_off() : self->drop();
+    } catch (const std::exception&) {
+      self->away_ ? self->break_off() : self->drop();
     }
   };
 }
 
 void HttpSession::begin() {
-  const auto now = HttpClock::now();
-  idle_from_ = now + kFirstRequest;
-  shared_.open = static_cast<int>(shared_.sessions.size()) - shared_.lingering;
-  enter(Phase::idle, now + shared_.limits.header_read);
-  channel_->handshake(guarded([this](error_code error) { error ? drop() : read(); }));
+  guarded([this] {
+    const auto now = HttpClock::now();
+    idle_from_ = now + kFirstRequest;
+    shared_.open = static_cast<int>(shared_.sessions.size()) - shared_.lingering;
+    enter(Phase::idle, now + shared_.limits.header_read);
+    channel_->handshake(guarded([this](error_code error) { error ? drop() : read(); }));
+  })();
 }
 
 // The one place where a phase changes.
@@ -82,7 +84,7 @@ void HttpSession::wait_until(HttpClock::time_point deadline) {
   timer_.expires_at(deadline);
   if (deadline == kNever) return;
   timer_.async_wait(guarded([this](error_code error) {
-    if (!error && HttpClock::now() >= deadline_) expire();
+    if (!error && HttpClock::now() >= deadline_) expire_now();
   }));
 }
 
@@ -168,6 +170,7 @@ void HttpSession::hand_over(HttpRefusal refusal) {
   ++shared_.busy;
   try {
     asio::post(shared_.jobs, [self = shared_from_this()] { self->answer_on_thread(); });
+    away_ = true;
   } catch (const std::bad_alloc&) {
     --shared_.busy;
     refuse(kManyRequests);
@@ -207,6 +210,7 @@ void HttpSession::refuse(const char* why) {
 }
 
 void HttpSession::after_answer() {
+  away_ = false;
   if (std::exchange(unheard_, false)) return refuse(kEnding);
   parser_.reset();
   count_body();
@@ -342,6 +346,10 @@ void HttpSession::next_request() {
 }
 
 void HttpSession::expire() {
+  guarded([this] { expire_now(); })();
+}
+
+void HttpSession::expire_now() {
   const auto now = HttpClock::now();
   if (phase_ == Phase::head || phase_ == Phase::body) return hand_over({408});
   if (phase_ == Phase::answering || phase_ == Phase::rest) {
@@ -365,7 +373,7 @@ void HttpSession::expire() {
 void HttpSession::end_idle() {
   if (phase_ != Phase::idle) return;
   if (idle_from_ <= HttpClock::now()) return expire();
-  wait_until(std::min(idle_from_, deadline_));
+  guarded([this] { wait_until(std::min(idle_from_, deadline_)); })();
 }
 
 void HttpSession::stop() {
@@ -373,22 +381,24 @@ void HttpSession::stop() {
     std::lock_guard lock(mutex_);
     room_.notify_all();
   }
-  if (phase_ == Phase::head || phase_ == Phase::body) return refuse(kEnding);
+  if (phase_ == Phase::head || phase_ == Phase::body) return guarded([this] { refuse(kEnding); })();
   if (phase_ == Phase::rest) break_off();
   if (phase_ != Phase::answering) drop();
 }
 
 void HttpSession::close() {
-  if (std::exchange(unheard_, false)) refuse(kEnding);
+  if (std::exchange(unheard_, false)) guarded([this] { refuse(kEnding); })();
   if (phase_ != Phase::closed && whole_) channel_->end_sending();
   drop();
 }
 
 void HttpSession::refuse_connection(std::string_view answer) {
   ++shared_.refused;
-  phase_ = Phase::answering;
-  put(answer);
-  linger();
+  guarded([this, answer] {
+    phase_ = Phase::answering;
+    put(answer);
+    linger();
+  })();
 }
 
 // Closes softly: the rest of what comes is discarded for a moment.
@@ -422,7 +432,7 @@ void HttpSession::drop() {
   error_code ignored;
   // Without a reset, bytes for a stalled client would stay in the kernel for minutes.
   if (broken()) channel_->socket().set_option(asio::socket_base::linger(true, 0), ignored);
-  channel_->socket().close(ignored);
+  channel_->close();
   timer_.cancel();
   shared_.sessions.erase(self);
   shared_.open = static_cast<int>(shared_.sessions.size()) - shared_.lingering;

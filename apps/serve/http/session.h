@@ -36,7 +36,8 @@ struct HttpShared {
   std::atomic<std::size_t> kept{0};                        ///< any thread; bytes of answers that wait for readers
   std::atomic<bool> draining{false}, stopping{false};      ///< any thread
   std::atomic<std::uint64_t> refused{0};                   ///< any thread
-  asio::io_context io{1}, jobs;                            ///< of the event thread; of the threads that answer
+  /// Of the event thread, of the threads that answer, and of the one that does TLS handshakes.
+  asio::io_context io{1}, jobs, handshakes{1};
   std::array<char, 64 << 10> scratch{};
   std::unordered_set<std::shared_ptr<HttpSession>> sessions;
   std::set<std::pair<HttpClock::time_point, HttpSession*>> idle_since;  ///< they make room for others
@@ -50,7 +51,7 @@ class HttpSession final : public HttpPeer, public std::enable_shared_from_this<H
  public:
   HttpSession(HttpShared& shared, std::unique_ptr<HttpChannel> channel);
 
-  // ---- event thread
+  // ---- event thread. None throws: where there is no memory the connection ends.
   void begin();
   void expire();    ///< its deadline has passed
   void end_idle();  ///< the server drains
@@ -72,11 +73,11 @@ class HttpSession final : public HttpPeer, public std::enable_shared_from_this<H
 
   template <class Act>
   auto guarded(Act act);
+  void expire_now();
   bool is_read() const { return phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::body; }
   void enter(Phase phase, HttpClock::time_point deadline);
   void wait_until(HttpClock::time_point deadline);
   void read();
-  void on_read(std::string_view bytes);
   void advance();
   HttpRefusal check();
   bool count_body();
@@ -99,7 +100,7 @@ class HttpSession final : public HttpPeer, public std::enable_shared_from_this<H
   HttpShared& shared_;
   std::unique_ptr<HttpChannel> channel_;
   asio::steady_timer timer_;
-  Phase phase_ = Phase::closed;
+  Phase phase_ = Phase::rest;
   HttpClock::time_point deadline_{}, idle_from_{}, received_at_{}, arrival_{};
   std::string received_;
   std::unique_ptr<HttpParser> parser_;  // of the current request
@@ -107,6 +108,7 @@ class HttpSession final : public HttpPeer, public std::enable_shared_from_this<H
   std::size_t body_bytes_ = 0, counted_ = 0;  // that its head may have; of request_bytes
   bool reading_ = false;                      // a read is under way
   bool closing_ = false;
+  bool away_ = false;                     // a thread answers, or waits to
   bool whole_ = false, unheard_ = false;  // the answer went out, or is kept; the server stopped first
   int in_flight_ = 0;                     // when there was progress last
 

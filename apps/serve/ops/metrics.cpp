@@ -69,7 +69,7 @@ void write_service(Exposition& out, const tenon::ServiceStats& s) {
 
 }  // namespace
 
-Metrics::AdapterCounts& Metrics::AdapterCounts::operator+=(const AdapterCounts& more) {
+Metrics::Use& Metrics::Use::operator+=(const Use& more) {
   requests += more.requests;
   prompt_tokens += more.prompt_tokens;
   generated_tokens += more.generated_tokens;
@@ -103,6 +103,11 @@ void Metrics::fields_ignored(std::size_t count) {
   counts_.ignored_fields += count;
 }
 
+void Metrics::rate_limited(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  ++counts_.rate_limited[key];
+}
+
 void Metrics::request_finished(const Finished& r) {
   const auto prompt = static_cast<std::uint64_t>(std::max(0, r.prompt_tokens));
   const auto generated = static_cast<std::uint64_t>(std::max(0, r.generated_tokens));
@@ -126,8 +131,9 @@ void Metrics::request_finished(const Finished& r) {
   c.prefill.add(std::max(0.0, r.first_token - r.validation - r.queue));
   c.decode.add(std::max(0.0, r.total - r.first_token));
 
-  const bool counted = c.adapters.contains(r.adapter) || c.adapters.size() < kMostAdapterCounts;
-  (counted ? c.adapters[r.adapter] : c.other) += {1, prompt, generated};
+  const std::pair use(r.key, r.adapter);
+  const bool counted = c.uses.contains(use) || c.uses.size() < kMostUses;
+  (counted ? c.uses[use] : c.others[r.key]) += {1, prompt, generated};
 }
 
 Metrics::Counts Metrics::copy(const Snapshot& snapshot) const {
@@ -135,9 +141,9 @@ Metrics::Counts Metrics::copy(const Snapshot& snapshot) const {
   named.insert("");
   named.erase(kOther);
   std::lock_guard lock(mutex_);
-  std::erase_if(counts_.adapters, [&](const auto& each) {
-    if (named.contains(each.first)) return false;
-    counts_.other += each.second;
+  std::erase_if(counts_.uses, [&](const auto& each) {
+    if (named.contains(each.first.second)) return false;
+    counts_.others[each.first.first] += each.second;
     return true;
   });
   return counts_;
@@ -210,18 +216,45 @@ void write_vllm(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   out.histogram("vllm:request_generation_tokens", "Tokens that a request got.", c.generated_length, model);
 }
 
+std::string shown_adapter(const std::string& name) { return name.empty() ? kBaseModel : name; }
+
 template <class Counts>
 void write_by_adapter(Exposition& out, const Counts& c) {
+  using Use = typename decltype(c.others)::mapped_type;
+  std::map<std::string, Use> adapters;
+  Use& other = adapters[kOther];
+  for (const auto& [use, counts] : c.uses) adapters[shown_adapter(use.second)] += counts;
+  for (const auto& [key, counts] : c.others) other += counts;
   const auto family = [&](const char* name, const char* help, auto member) {
     out.family(name, "counter", help);
-    for (const auto& [adapter, counts] : c.adapters)
-      out.sample({{"adapter", adapter.empty() ? kBaseModel : adapter}}, counts.*member);
-    out.sample({{"adapter", kOther}}, c.other.*member);
+    for (const auto& [adapter, counts] : adapters) out.sample({{"adapter", adapter}}, counts.*member);
   };
-  using Each = std::remove_cvref_t<decltype(c.other)>;
-  family("tenon_adapter_requests_total", "Requests that were answered, by adapter.", &Each::requests);
-  family("tenon_adapter_prompt_tokens_total", "Their prompt tokens.", &Each::prompt_tokens);
-  family("tenon_adapter_generated_tokens_total", "Tokens generated for them.", &Each::generated_tokens);
+  family("tenon_adapter_requests_total", "Requests that were answered, by adapter.", &Use::requests);
+  family("tenon_adapter_prompt_tokens_total", "Their prompt tokens.", &Use::prompt_tokens);
+  family("tenon_adapter_generated_tokens_total", "Tokens generated for them.", &Use::generated_tokens);
+}
+
+// Nothing where the server has no keys.
+template <class Counts>
+void write_by_key(Exposition& out, const Counts& c) {
+  using Use = typename decltype(c.others)::mapped_type;
+  const auto has_key = [](const auto& use) { return !use.first.first.empty(); };
+  const bool any = std::any_of(c.uses.begin(), c.uses.end(), has_key) || !c.rate_limited.empty() ||
+                   std::any_of(c.others.begin(), c.others.end(), [](const auto& use) { return !use.first.empty(); });
+  if (!any) return;
+  const auto family = [&](const char* name, const char* help, auto member) {
+    out.family(name, "counter", help);
+    for (const auto& [use, counts] : c.uses)
+      if (!use.first.empty()) out.sample({{"key", use.first}, {"adapter", shown_adapter(use.second)}}, counts.*member);
+    for (const auto& [key, counts] : c.others)
+      if (!key.empty()) out.sample({{"key", key}, {"adapter", kOther}}, counts.*member);
+  };
+  family("tenon_key_requests_total", "Requests that were answered, by the name of the key and by adapter.",
+         &Use::requests);
+  family("tenon_key_prompt_tokens_total", "Their prompt tokens.", &Use::prompt_tokens);
+  family("tenon_key_generated_tokens_total", "Tokens generated for them.", &Use::generated_tokens);
+  out.family("tenon_key_rate_limited_total", "counter", "Requests refused since a key's minute was used up.");
+  for (const auto& [key, count] : c.rate_limited) out.sample({{"key", key}}, count);
 }
 
 }  // namespace
@@ -232,6 +265,7 @@ std::string Metrics::text(const Snapshot& snapshot) const {
   write_lorax(out, c, snapshot);
   if (snapshot.vllm) write_vllm(out, c, snapshot);
   write_by_adapter(out, c);
+  write_by_key(out, c);
   write_adapters(out, snapshot.adapters);
   write_service(out, snapshot.service);
   out.counter("tenon_log_lines_lost_total", "Lines of the log that standard error did not take.",

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/ops/histogram.h"
@@ -30,6 +31,7 @@ inline constexpr std::size_t kFailureKinds = 8;
 
 // A request that was answered in full. Durations in seconds, of a monotonic clock.
 struct Finished {
+  std::string key = {};      // its name; empty: the server has none
   std::string adapter = {};  // empty: none
   int prompt_tokens = 0;
   int generated_tokens = 0;  // of all its choices
@@ -71,19 +73,20 @@ class Metrics {
   void request_finished(const Finished& request);
   void token_gap(double seconds);          // between two tokens of a stream
   void fields_ignored(std::size_t count);  // of a request to a lenient server
+  void rate_limited(const std::string& key);
 
   // Prometheus text, version 0.0.4. An adapter that is no longer resident counts as `other` from here on: its own
   // counter begins anew if it comes back, and that of `other` never falls.
   std::string text(const Snapshot& snapshot) const;
 
  private:
-  // Adapters with counters of their own between two looks; the rest is `other`.
-  static constexpr std::size_t kMostAdapterCounts = 1024;
+  // Pairs of a key and an adapter with counters of their own between two looks; the rest is the key's `other`.
+  static constexpr std::size_t kMostUses = 1024;
 
-  struct AdapterCounts {
+  struct Use {
     std::uint64_t requests = 0, prompt_tokens = 0, generated_tokens = 0;
 
-    AdapterCounts& operator+=(const AdapterCounts& more);
+    Use& operator+=(const Use& more);
   };
 
   struct Counts {
@@ -95,8 +98,9 @@ class Metrics {
     Histogram input_length{kTokenCounts}, max_new_tokens{kTokenCounts}, generated_length{kTokenCounts};
     Histogram first_token{kFirstTokenSeconds}, gap{kGapSeconds}, output_token{kGapSeconds};
     Histogram latency{kRequestSeconds}, queue_time{kRequestSeconds}, prefill{kRequestSeconds}, decode{kRequestSeconds};
-    std::map<std::string, AdapterCounts> adapters;  // "" is the model alone
-    AdapterCounts other;
+    std::map<std::pair<std::string, std::string>, Use> uses;  // by key and adapter; the adapter "" is the model alone
+    std::map<std::string, Use> others;                        // by key
+    std::map<std::string, std::uint64_t> rate_limited;        // by key
   };
 
   Counts copy(const Snapshot& snapshot) const;

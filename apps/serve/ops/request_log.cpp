@@ -50,6 +50,12 @@ std::string RequestLog::text(const LogLine& line, std::int64_t now_ms) {
   say("method", line.method);
   say("route", line.route);
   json["status"] = line.status;
+  say("key", line.key);
+  if (line.trace) {
+    say("trace_id", line.trace->trace_id);
+    say("span_id", line.trace->span_id);
+    say("trace_flags", line.trace->flags);
+  }
   say("adapter", line.adapter);
   if (line.prompt_tokens) json["prompt_tokens"] = *line.prompt_tokens;
   if (line.tokens) json["tokens"] = *line.tokens;

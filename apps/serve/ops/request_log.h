@@ -9,11 +9,18 @@
 
 namespace serve {
 
+// The client's trace and its span around the request, in lower-case hexadecimal digits, as OpenTelemetry names them.
+struct TraceContext {
+  std::string trace_id, span_id, flags;
+};
+
 // No prompt, answer or key has a place here. Fields that are empty or absent are left out of the line.
 struct LogLine {
   std::string id, method;
   std::string route;  // the pattern, not what stood in its place: that may hold anything
   int status = 0;
+  std::string key = {};  // its name
+  std::optional<TraceContext> trace = {};
   std::string adapter = {};  // as the client wrote it
   std::optional<int> prompt_tokens = {};
   std::optional<int> tokens = {};  // generated

@@ -3,6 +3,7 @@
 
 #include "serve/api/handle.h"
 #include "serve/api/routes.h"
+#include "tenon/version.h"
 
 namespace serve {
 namespace {
@@ -50,17 +51,18 @@ void show_metrics(Serving& serving, HttpResponse& response) {
 }  // namespace
 
 void add_status_routes(HttpServer& http, Serving& serving) {
-  constexpr auto kOpen = HttpServer::Access::open;
-  for (const char* path : {"/health", "/", "/ping"}) {
-    http.route(
-        "GET", path, [&](const HttpRequest&, HttpResponse& response) { show_health(serving, response); }, kOpen);
-  }
-  for (const char* path : {"/ready", "/v1/health", "/startup"}) {
-    http.route(
-        "GET", path, [&](const HttpRequest&, HttpResponse& response) { show_readiness(serving, response); }, kOpen);
-  }
+  using Request = const HttpRequest&;
+  using Response = HttpResponse&;
+  using From = const Caller&;
+  for (const char* path : {"/health", "/", "/ping"})
+    add_plain(http, serving, "GET", path, [&](Request, Response response, From) { show_health(serving, response); });
+  for (const char* path : {"/ready", "/v1/health", "/startup"})
+    add_plain(http, serving, "GET", path, [&](Request, Response response, From) { show_readiness(serving, response); });
   add_plain(http, serving, "GET", "/metrics",
-            [&](const HttpRequest&, HttpResponse& response) { show_metrics(serving, response); });
+            [&](Request, Response response, From) { show_metrics(serving, response); });
+  add_plain(http, serving, "GET", "/version", [](Request, Response response, From) {
+    answer_json(response, {{"version", tenon::kVersion}});
+  });
 }
 
 }  // namespace serve

@@ -86,9 +86,9 @@ void show_steps(Model& model, const HttpRequest& request, HttpResponse& response
 }  // namespace
 
 void add_page_routes(HttpServer& http, Serving& serving) {
-  http.route(
-      "GET", "/ui", [](const HttpRequest&, HttpResponse& response) { show_page(response); }, HttpServer::Access::open);
-  add_plain(http, serving, "GET", "/ui/steps", [&](const HttpRequest& request, HttpResponse& response) {
+  add_plain(http, serving, "GET", "/ui",
+            [](const HttpRequest&, HttpResponse& response, const Caller&) { show_page(response); });
+  add_plain(http, serving, "GET", "/ui/steps", [&](const HttpRequest& request, HttpResponse& response, const Caller&) {
     show_steps(serving.model(), request, response);
   });
 }

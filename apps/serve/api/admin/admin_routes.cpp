@@ -92,9 +92,10 @@ void add_admin_routes(HttpServer& http, Serving& serving) {
   using Request = const HttpRequest&;
   using Response = HttpResponse&;
   add_plain(http, serving, "POST", "/v1/load_lora_adapter",
-            [&](Request request, Response response) { load_adapter(serving, request.body, response); });
-  add_plain(http, serving, "POST", "/v1/unload_lora_adapter",
-            [&](Request request, Response response) { unload_adapter(serving, request.body, response); });
+            [&](Request request, Response response, const Caller&) { load_adapter(serving, request.body, response); });
+  add_plain(http, serving, "POST", "/v1/unload_lora_adapter", [&](Request request, Response response, const Caller&) {
+    unload_adapter(serving, request.body, response);
+  });
 }
 
 }  // namespace serve

@@ -1,0 +1,326 @@
+#include "serve/api/openapi.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "serve/api/api_error.h"
+#include "serve/api/route_table.h"
+#include "tenon/version.h"
+
+namespace serve {
+namespace {
+
+using tenon::OrderedJson;
+
+struct FieldSchema {
+  std::string_view name;
+  unsigned places;
+  std::string_view schema;
+};
+
+constexpr std::string_view kAny = "{}";
+constexpr std::string_view kText = R"({"type":"string"})";
+constexpr std::string_view kName = R"({"type":"string","minLength":1})";
+constexpr std::string_view kBoolean = R"({"type":"boolean"})";
+constexpr std::string_view kCount = R"({"type":"integer","minimum":0})";
+constexpr std::string_view kOneOrMore = R"({"type":"integer","minimum":1})";
+constexpr std::string_view kNumber = R"({"type":"number"})";
+constexpr std::string_view kTexts = R"({"type":"array","items":{"type":"string"}})";
+constexpr std::string_view kTextOrObject = R"({"type":["string","object"]})";
+constexpr std::string_view kTwo = R"({"type":"number","minimum":-2,"maximum":2})";
+
+// clang-format off
+constexpr FieldSchema kSchemas[] = {
+    {"inputs", kGenerate | kTokenize, kName},
+    {"parameters", kGenerate, R"({"$ref":"#/components/schemas/Parameters"})"},
+    {"prompt", kCompletions, R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},{"type":"array","minItems":1,"items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})"},
+    {"messages", kChat, R"({"type":"array","minItems":1,"maxItems":1024,"items":{"$ref":"#/components/schemas/Message"}})"},
+    {"options", kGenerate, R"({"$ref":"#/components/schemas/HubOptions"})"},
+    {"apply_chat_template", kParameters, kBoolean},
+    {"parse_special", kParameters | kCompletions | kTokenize, kBoolean},
+    {"add_special_tokens", kParameters | kCompletions | kTokenize, kBoolean},
+    {"truncate", kParameters, kOneOrMore},
+    {"truncate_prompt_tokens", kOpenAi, R"({"type":"integer","minimum":-1})"},
+    {"model", kWriting, kText},
+    {"adapter_id", kWriting, kText},
+    {"adapters", kWriting, kAny},
+    {"lora", kWriting, R"({"type":"array","items":{"$ref":"#/components/schemas/ScaledAdapter"}})"},
+    {"lora_request", kWriting, R"({"$ref":"#/components/schemas/AdapterRequest"})"},
+    {"merged_adapters", kWriting, R"({"$ref":"#/components/schemas/MergedAdapters"})"},
+    {"adapter_source", kWriting, kText},
+    {"ids", kMerged, kTexts},
+    {"weights", kMerged, R"({"type":"array","items":{"type":"number"}})"},
+    {"merge_strategy", kMerged, kText},
+    {"id", kScaledAdapter, kCount},
+    {"scale", kScaledAdapter, kNumber},
+    {"lora_name", kAdapterRequest | kLoad | kUnload, kName},
+    {"lora_path", kAdapterRequest | kLoad, kName},
+    {"path", kAdapterRequest, kName},
+    {"base_model_name", kLoad, kText},
+    {"max_tokens", kOpenAi, R"({"type":"integer","minimum":-1})"},
+    {"max_new_tokens", kParameters, R"({"type":"integer","minimum":-1})"},
+    {"min_tokens", kOpenAi, kCount},
+    {"min_new_tokens", kParameters, kCount},
+    {"stop", kSampling, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string","minLength":1}}]})"},
+    {"stop_token_ids", kSampling, R"({"type":"array","items":{"type":"integer","minimum":0}})"},
+    {"include_stop_str_in_output", kOpenAi, kBoolean},
+    {"ignore_eos", kOpenAi, kBoolean},
+    {"ignore_eos_token", kParameters, kBoolean},
+    {"priority", kSampling, R"({"type":"integer"})"},
+    {"temperature", kOpenAi, R"({"type":"number","minimum":0,"maximum":2})"},
+    {"temperature", kParameters, R"({"type":"number","minimum":0})"},
+    {"top_k", kOpenAi, R"({"type":"integer","minimum":-1})"},
+    {"top_k", kParameters, kOneOrMore},
+    {"top_p", kSampling, R"({"type":"number","exclusiveMinimum":0,"maximum":1})"},
+    {"typical_p", kOpenAi, R"({"type":"number","exclusiveMinimum":0,"maximum":1})"},
+    {"typical_p", kParameters, R"({"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1})"},
+    {"min_p", kSampling, R"({"type":"number","minimum":0,"maximum":1})"},
+    {"repetition_penalty", kSampling, R"({"type":"number","exclusiveMinimum":0})"},
+    {"presence_penalty", kSampling, kTwo},
+    {"frequency_penalty", kSampling, kTwo},
+    {"logit_bias", kSampling, R"({"type":"object","additionalProperties":{"type":"number","minimum":-100,"maximum":100}})"},
+    {"seed", kOpenAi, R"({"type":"integer"})"},
+    {"seed", kParameters, kCount},
+    {"do_sample", kParameters, kBoolean},
+    {"n", kOpenAi, kOneOrMore},
+    {"best_of", kParameters | kCompletions, kOneOrMore},
+    {"response_format", kSampling, R"({"$ref":"#/components/schemas/Format"})"},
+    {"grammar", kSampling, R"({"anyOf":[{"type":"string"},{"$ref":"#/components/schemas/Format"}]})"},
+    {"structured_outputs", kSampling, R"({"$ref":"#/components/schemas/StructuredOutputs"})"},
+    {"guided_json", kSampling, kTextOrObject},
+    {"guided_regex", kSampling, kText},
+    {"guided_choice", kSampling, kTexts},
+    {"guided_grammar", kSampling, kText},
+    {"json_schema", kSampling, kTextOrObject},
+    {"regex", kSampling, kText},
+    {"choice", kSampling, kTexts},
+    {"ebnf", kSampling, kText},
+    {"format", kSampling, kTextOrObject},
+    {"schema", kSampling, kTextOrObject},
+    {"response_schema", kSampling, kTextOrObject},
+    {"type", kFormat, kText},
+    {"json_schema", kFormat, R"({"anyOf":[{"$ref":"#/components/schemas/JsonSchema"},{"type":["string","object"]}]})"},
+    {"schema", kFormat, kTextOrObject},
+    {"value", kFormat, kAny},
+    {"response_schema", kFormat, kTextOrObject},
+    {"regex", kFormat, kText},
+    {"pattern", kFormat, kText},
+    {"grammar", kFormat, kText},
+    {"schema", kJsonSchema, kTextOrObject},
+    {"parameters", kJsonSchema, kTextOrObject},
+    {"json", kStructured, kTextOrObject},
+    {"regex", kStructured, kText},
+    {"choice", kStructured, kTexts},
+    {"grammar", kStructured, kText},
+    {"json_object", kStructured, kBoolean},
+    {"stream", kGenerate | kOpenAi, kBoolean},
+    {"stream_options", kOpenAi, R"({"$ref":"#/components/schemas/StreamOptions"})"},
+    {"include_usage", kStreamOptions, kBoolean},
+    {"details", kParameters, kBoolean},
+    {"decoder_input_details", kParameters, kBoolean},
+    {"return_k_alternatives", kParameters, kOneOrMore},
+    {"return_full_text", kParameters, kBoolean},
+    {"top_n_tokens", kParameters, kCount},
+    {"echo", kCompletions, kBoolean},
+    {"logprobs", kCompletions, R"({"anyOf":[{"type":"integer","minimum":0,"maximum":5},{"const":false}]})"},
+    {"logprobs", kChat, kBoolean},
+    {"top_logprobs", kChat, R"({"type":"integer","minimum":0,"maximum":20})"},
+    {"prompt_logprobs", kOpenAi, kCount},
+    {"return_token_ids", kOpenAi, kBoolean},
+    {"skip_special_tokens", kSampling, kBoolean},
+    {"role", kMessage, R"({"enum":["system","developer","user","assistant","tool"]})"},
+    {"content", kMessage, R"({"anyOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/Part"}}]})"},
+    {"type", kPart, R"({"const":"text"})"},
+    {"text", kPart, kText},
+    {"cache_salt", kSampling, kText},
+};
+
+struct PlaceName {
+  Place place;
+  std::string_view name;
+  std::string_view required;  // a JSON list
+};
+
+constexpr PlaceName kPlaces[] = {
+    {kGenerate, "Generate", R"(["inputs"])"},
+    {kParameters, "Parameters", "[]"},
+    {kCompletions, "CompletionsBody", R"(["prompt"])"},
+    {kChat, "ChatBody", R"(["messages"])"},
+    {kTokenize, "Tokenize", R"(["inputs"])"},
+    {kLoad, "LoadAdapter", R"(["lora_name","lora_path"])"},
+    {kUnload, "UnloadAdapter", R"(["lora_name"])"},
+    {kStreamOptions, "StreamOptions", "[]"},
+    {kMessage, "Message", R"(["role"])"},
+    {kPart, "Part", R"(["type","text"])"},
+    {kFormat, "Format", "[]"},
+    {kJsonSchema, "JsonSchema", "[]"},
+    {kStructured, "StructuredOutputs", "[]"},
+    {kMerged, "MergedAdapters", R"(["ids"])"},
+    {kScaledAdapter, "ScaledAdapter", R"(["id"])"},
+    {kAdapterRequest, "AdapterRequest", "[]"},
+    {kHubOptions, "HubOptions", "[]"},
+};
+
+// What answers hold at least.
+constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
+    {"Generated", R"({"type":"object","required":["generated_text"],"properties":{"generated_text":{"type":"string"},"details":{"type":"object","required":["finish_reason","prompt_tokens","generated_tokens","prefill","tokens"],"properties":{"finish_reason":{"enum":["length","eos_token","stop_sequence"]},"prompt_tokens":{"type":"integer"},"generated_tokens":{"type":"integer"},"seed":{"type":["integer","null"]},"prefill":{"type":"array"},"tokens":{"type":"array"}}}}})"},
+    {"GeneratedList", R"({"type":"array","minItems":1,"maxItems":1,"items":{"$ref":"#/components/schemas/Generated"}})"},
+    {"Usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens"],"properties":{"prompt_tokens":{"type":"integer"},"completion_tokens":{"type":"integer"},"total_tokens":{"type":"integer"}}})"},
+    {"Completion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"text_completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","text","finish_reason"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
+    {"ChatCompletion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","required":["role"]},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
+    {"Tokens", R"({"type":"array","items":{"type":"object","required":["id","text","start","stop"],"properties":{"id":{"type":"integer"},"text":{"type":"string"},"start":{"type":"integer"},"stop":{"type":"integer"}}}})"},
+    {"Info", R"({"type":"object","required":["model_id","version","max_total_tokens"],"properties":{"model_id":{"type":"string"},"version":{"type":"string"},"max_total_tokens":{"type":"integer"}}})"},
+    {"Model", R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},"object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})"},
+    {"Models", R"({"type":"object","required":["object","data"],"properties":{"object":{"const":"list"},"data":{"type":"array","items":{"$ref":"#/components/schemas/Model"}}}})"},
+    {"Adapters", R"({"type":"array","items":{"type":"object","required":["id","path","scale"],"properties":{"id":{"type":"integer"},"path":{"type":"string"},"scale":{"type":"number"}}}})"},
+    {"Status", R"({"type":"object","required":["status"],"properties":{"status":{"enum":["ok","ready","loading","draining"]}}})"},
+    {"Version", R"({"type":"object","required":["version"],"properties":{"version":{"type":"string"}}})"},
+    {"Steps", R"({"type":"object","required":["steps"],"properties":{"steps":{"type":"array"}}})"},
+    {"OpenApi", R"({"type":"object","required":["openapi","info","paths"]})"},
+    {"LoraxError", R"({"type":"object","required":["error","error_type"],"properties":{"error":{"type":"string"},"error_type":{"type":"string"}}})"},
+    {"OpenAiError", R"({"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["message","type","param","code"],"properties":{"message":{"type":"string"},"type":{"type":"string"},"param":{"type":["string","null"]},"code":{"type":["string","integer","null"]}}}}})"},
+};
+
+// Why a request with a body is refused.
+constexpr std::pair<ApiError::Kind, std::string_view> kRefusals[] = {
+    {ApiError::Kind::malformed, "no JSON object"},
+    {ApiError::Kind::invalid, "a field is wrong, unknown or not supported"},
+    {ApiError::Kind::unauthorized, "no valid key"},
+    {ApiError::Kind::forbidden, "a web page that may not ask"},
+    {ApiError::Kind::not_permitted, "a key without the role"},
+    {ApiError::Kind::unknown_adapter, "no such model or adapter"},
+    {ApiError::Kind::adapter_unusable, "an adapter that does not fit"},
+    {ApiError::Kind::too_large, "too large"},
+    {ApiError::Kind::unsupported_media, "compressed or multipart"},
+    {ApiError::Kind::overloaded, "as many requests as the server takes"},
+    {ApiError::Kind::rate_limited, "the key's minute is used up"},
+    {ApiError::Kind::incomplete, "the answer was cut short"},
+    {ApiError::Kind::engine, "the engine failed"},
+    {ApiError::Kind::unavailable, "loading, or going down"},
+    {ApiError::Kind::timeout, "longer than --request-timeout"},
+};
+// clang-format on
+
+OrderedJson ref(std::string_view name) { return {{"$ref", "#/components/schemas/" + std::string(name)}}; }
+
+OrderedJson content(std::string_view type, OrderedJson schema) {
+  return {{std::string(type), {{"schema", std::move(schema)}}}};
+}
+
+// null is absent everywhere.
+OrderedJson nullable(std::string_view schema) {
+  OrderedJson any = OrderedJson::parse(schema);
+  if (any.empty()) return any;
+  return {{"anyOf", {std::move(any), {{"type", "null"}}}}};
+}
+
+OrderedJson members_schema(const PlaceName& place, bool lenient) {
+  OrderedJson properties = OrderedJson::object();
+  const auto required = OrderedJson::parse(place.required);
+  for (const Field& field : field_table()) {
+    if (!(field.places & place.place) || field.kind == FieldClass::refused) continue;
+    const std::string name(field.name);
+    const bool needed = std::find(required.begin(), required.end(), name) != required.end();
+    const std::string_view schema = schema_of(field, place.place);
+    OrderedJson property = needed ? OrderedJson::parse(schema) : nullable(schema);
+    if (!field.same_as.empty()) property["description"] = "another name of `" + std::string(field.same_as) + "`";
+    if (field.kind == FieldClass::inert) property["description"] = "changes no answer";
+    properties[name] = std::move(property);
+  }
+  OrderedJson schema = {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", lenient}};
+  if (!required.empty()) schema["required"] = required;
+  return schema;
+}
+
+OrderedJson responses(const Route& route) {
+  const Dialect dialect = dialect_of(route.path);
+  const OrderedJson error = content("application/json", ref(dialect == Dialect::lorax ? "LoraxError" : "OpenAiError"));
+  OrderedJson all = OrderedJson::object();
+  OrderedJson good = OrderedJson::object();
+  if (route.answer.find('/') != route.answer.npos)
+    good.update(content(route.answer, {{"type", "string"}}));
+  else if (!route.answer.empty())
+    good.update(content("application/json", ref(route.answer)));
+  if (!route.stream.empty()) good.update(content("text/event-stream", {{"type", "string"}}));
+  if (!good.empty()) all["200"] = {{"description", route.summary}, {"content", std::move(good)}};
+  if (route.answer == "Status")
+    all["503"] = {{"description", "not now"}, {"content", content("application/json", {{"type", "object"}})}};
+  std::map<int, std::string> refusals;
+  for (const auto& [kind, why] : kRefusals) {
+    if (route.body == 0) break;
+    std::string& text = refusals[status(kind, dialect)];
+    text.append(text.empty() ? "" : "; ").append(why);
+  }
+  for (const auto& [code, why] : refusals) all[std::to_string(code)] = {{"description", why}, {"content", error}};
+  all["default"] = {{"description", "an error"}, {"content", error}};
+  return all;
+}
+
+OrderedJson operation(const Route& route, bool with_keys) {
+  OrderedJson made = {{"summary", route.summary}};
+  OrderedJson parameters = OrderedJson::array();
+  if (route.path.ends_with('*'))
+    parameters.push_back({{"name", "name"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
+  if (route.path == "/ui/steps")
+    parameters.push_back(
+        {{"name", "since"}, {"in", "query"}, {"required", true}, {"schema", OrderedJson::parse(kCount)}});
+  if (!parameters.empty()) made["parameters"] = std::move(parameters);
+  for (const PlaceName& place : kPlaces) {
+    if (route.body != place.place) continue;
+    made["requestBody"] = {{"required", true}, {"content", content("application/json", ref(place.name))}};
+  }
+  made["responses"] = responses(route);
+  made["security"] = OrderedJson::array();
+  if (with_keys && route.roles != 0) {
+    made["security"].push_back({{"bearer", OrderedJson::array()}});
+    made["security"].push_back({{"header", OrderedJson::array()}});
+  }
+  return made;
+}
+
+std::string lower_case(std::string_view method) {
+  std::string text(method);
+  for (char& c : text) c = static_cast<char>(c | 0x20);
+  return text;
+}
+
+}  // namespace
+
+std::string_view schema_name(Place place) {
+  for (const PlaceName& each : kPlaces)
+    if (each.place == place) return each.name;
+  return {};
+}
+
+std::string_view schema_of(const Field& field, Place place) {
+  if (field.kind == FieldClass::inert) return kAny;
+  const std::string_view name = field.same_as.empty() ? field.name : field.same_as;
+  for (const FieldSchema& each : kSchemas)
+    if (each.name == name && (each.places & place)) return each.schema;
+  return {};
+}
+
+OrderedJson openapi(const Settings& settings, bool with_keys) {
+  OrderedJson paths = OrderedJson::object();
+  for (const Route& route : route_table()) {
+    if (route.offered == Offered::with_admin && !settings.enable_adapter_admin) continue;
+    if (route.offered == Offered::with_page && !settings.ui) continue;
+    std::string path(route.path);
+    if (path.ends_with('*')) path.replace(path.size() - 1, 1, "{name}");
+    paths[path][lower_case(route.method)] = operation(route, with_keys);
+  }
+  OrderedJson schemas = OrderedJson::object();
+  for (const PlaceName& place : kPlaces) schemas[std::string(place.name)] = members_schema(place, settings.lenient);
+  for (const auto& [name, schema] : kAnswers) schemas[std::string(name)] = OrderedJson::parse(schema);
+  OrderedJson components = {{"schemas", std::move(schemas)}};
+  if (with_keys)
+    components["securitySchemes"] = {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+                                     {"header", {{"type", "apiKey"}, {"in", "header"}, {"name", "X-Api-Key"}}}};
+  return {{"openapi", "3.1.0"},
+          {"info", {{"title", "tenon-serve"}, {"version", tenon::kVersion}}},
+          {"paths", std::move(paths)},
+          {"components", std::move(components)}};
+}
+
+}  // namespace serve

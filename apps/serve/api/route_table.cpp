@@ -1,0 +1,52 @@
+#include "serve/api/route_table.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace serve {
+namespace {
+
+constexpr unsigned kOperators = kAdminRole | kMetricsRole;
+
+// clang-format off
+constexpr Route kRoutes[] = {
+    {"POST", "/", kServeRole, kGenerate, "GeneratedList", "stream", "LoRAX: a list of one answer, or a stream"},
+    {"POST", "/generate", kServeRole, kGenerate, "Generated", "", "LoRAX: one answer"},
+    {"POST", "/generate_stream", kServeRole, kGenerate, "", "always", "LoRAX: a stream"},
+    {"POST", "/v1/completions", kServeRole, kCompletions, "Completion", "stream", "OpenAI: text that goes on from a prompt"},
+    {"POST", "/v1/chat/completions", kServeRole, kChat, "ChatCompletion", "stream", "OpenAI: the next message of a chat"},
+    {"POST", "/tokenize", kServeRole, kTokenize, "Tokens", "", "the tokens of a text"},
+    {"GET", "/info", kEveryRole, 0, "Info", "", "facts and limits of the server"},
+    {"GET", "/v1/models", kEveryRole, 0, "Models", "", "the model and its adapters"},
+    {"GET", "/v1/models/*", kEveryRole, 0, "Model", "", "one of them"},
+    {"GET", "/lora-adapters", kEveryRole, 0, "Adapters", "", "llama.cpp: adapters in memory"},
+    {"POST", "/lora-adapters", kServeRole, 0, "", "", "llama.cpp: always 501, since each request names its adapter"},
+    {"POST", "/v1/load_lora_adapter", kAdminRole, kLoad, "text/plain", "", "vLLM: reads an adapter, under a name", Offered::with_admin},
+    {"POST", "/v1/unload_lora_adapter", kAdminRole, kUnload, "text/plain", "", "vLLM: forgets an adapter", Offered::with_admin},
+    {"GET", "/health", 0, 0, "Status", "", "whether the engine is alive"},
+    {"GET", "/", 0, 0, "Status", "", "whether the engine is alive"},
+    {"GET", "/ping", 0, 0, "Status", "", "whether the engine is alive"},
+    {"GET", "/ready", 0, 0, "Status", "", "whether requests are taken"},
+    {"GET", "/v1/health", 0, 0, "Status", "", "whether requests are taken"},
+    {"GET", "/startup", 0, 0, "Status", "", "whether requests are taken"},
+    {"GET", "/metrics", kMetricsRole, 0, "text/plain", "", "Prometheus text"},
+    {"GET", "/version", kEveryRole, 0, "Version", "", "vLLM: the version of the server"},
+    {"GET", "/openapi.json", kEveryRole, 0, "OpenApi", "", "this description"},
+    {"GET", "/ui", 0, 0, "text/html", "", "the page for people", Offered::with_page},
+    {"GET", "/ui/steps", kServeRole | kOperators, 0, "Steps", "", "what its picture is drawn from", Offered::with_page},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Route> route_table() { return kRoutes; }
+
+const Route& find_route(std::string_view method, std::string_view path) {
+  const auto found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                  [&](const Route& each) { return each.method == method && each.path == path; });
+  if (found == std::end(kRoutes)) throw std::logic_error("no row of the route table: " + std::string(path));
+  return *found;
+}
+
+}  // namespace serve

@@ -1,0 +1,47 @@
+"""Schemathesis with tenon-serve: requests made of /openapi.json, valid and invalid, and what its answers must be.
+
+    check_openapi.py [--seconds N]        (30 for each of two servers; TENON_SERVE names the program)
+
+Checks: no 5xx but 501, the statuses, content types, headers and schemas that are described, bodies of a wrong type refused, keys asked for.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+import serving  # noqa: E402
+
+CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+          "response_schema_conformance", "unsupported_method"]
+KEY = "the-key"
+
+
+def check(server, seconds, *flags):
+    """Exit status of one run against a server."""
+    url = "http://127.0.0.1:%d" % server.port
+    # /lora-adapters is 501 by its description; adapters that a run loads or unloads would make others fail by turns.
+    command = [str(pathlib.Path(sys.executable).with_name("schemathesis")), "run", url + "/openapi.json", "--phases", "coverage,fuzzing",
+               "--checks", ",".join(CHECKS), "--max-time", str(seconds), "--request-timeout", str(serving.PATIENCE), "--seed", "7",
+               "--exclude-operation-id-regex", "^$", "--suppress-health-check", "all", "--no-color", *flags]
+    return subprocess.run(command).returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=30)
+    seconds = parser.parse_args().seconds
+    worst = 0
+    for flags, more in [([], []),
+                        (["--enable-adapter-admin", "--api-key", KEY, "--chat-template", "plain"],
+                         ["--header", "X-Api-Key: " + KEY, "--checks", ",".join(CHECKS + ["ignored_auth"])])]:
+        with serving.Server("--max-total-tokens", 64, "--default-max-new-tokens", 4, *flags) as server:
+            worst = max(worst, check(server, seconds, *more))
+            if server.get("/health").status != 200 or server.stop() != 0:
+                sys.exit("the server is not well:\n" + server.text()[-2000:])
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())
