@@ -219,7 +219,9 @@ constexpr const char* kRunHelp =
     "[0.1]},\n"
     "   \"nll_mean\": 3.2, \"logprobs\": [-0.1], \"top_logprobs\": [[{\"id\": 3, \"logprob\": -0.1}]],\n"
     "   \"logits_hash\": \"16 hexadecimal digits\", \"choices\": [{...}, ...] where n > 1}\n"
-    "or {\"id\": \"a\", \"error\": \"...\"}. The last line on stderr counts steps, preemptions, prefix_hit_tokens, "
+    "or {\"id\": \"a\", \"error\": \"...\"}.\n"
+    "Lines of OpenAI's batch files, {\"custom_id\", \"method\", \"url\", \"body\"}, are answered as its batches are.\n"
+    "The last line on stderr counts steps, preemptions, prefix_hit_tokens, "
     "tokens, seconds.";
 
 using Action = std::function<int()>;

@@ -23,6 +23,13 @@ std::chrono::local_seconds local_now() {
 
 }  // namespace
 
+std::string model_name(const ModelOptions& options) {
+  std::filesystem::path path = options.model.empty() ? model_folder(options) : std::filesystem::path(options.model);
+  path = path.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
 tenon::chat::ModelTemplate find_chat_template(const std::filesystem::path& model, const std::string& template_file,
                                               const tenon::Tokenizer* tokenizer) {
   using tenon::chat::ModelTemplate;

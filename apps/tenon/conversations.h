@@ -7,12 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "options.h"
 #include "tenon/chat/model_template.h"
 #include "tenon/core/request.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
 
 namespace program {
+
+// The name of a model for people: of its folder or file.
+std::string model_name(const ModelOptions& options);
 
 // The chat template of a model folder or GGUF file. template_file: Jinja in place of the model's own; empty: its own.
 // Error invalid_request, field `messages`, if the model has no tokenizer (null) or no template.

@@ -228,23 +228,46 @@ tenon::Request request_of(const Fields& fields, const RequestDefaults& defaults)
 
 }  // namespace
 
+namespace {
+
+// ordered: the same object with its members in order, which counts in schemas and in templates.
+void read_request(const Fields& fields, const tenon::OrderedJson& ordered, const RequestDefaults& defaults,
+                  ParsedRequest& out) {
+  refuse_unknown(fields);
+  out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
+  out.request = request_of(fields, defaults);
+  out.constraint = constraint_of(fields, ordered);
+  out.conversation = conversation_of(fields, ordered);
+  // Markers of tool calls may be special tokens.
+  const bool skips = out.conversation && out.conversation->tools.is_null();
+  out.request.options.skip_special_tokens = fields.boolean("skip_special_tokens", skips);
+}
+
+// A line of a batch file draws with a seed of its own if it names none, so that equal prompts get different answers.
+void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defaults, ParsedRequest& out) {
+  tenon::OrderedJson ordered;
+  out.batch.emplace();
+  read_batch_line(line, number, *out.batch, ordered);
+  defaults.options.seed += static_cast<std::uint64_t>(number);
+  const Json json = ordered;
+  read_request(Fields(json, "body", {}, Error::Kind::invalid_request), ordered, defaults, out);
+}
+
+}  // namespace
+
 ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults) {
   ParsedRequest out;
   try {
     const Json json = parse_json_line(line, number);
+    const auto in_order = [&] { return tenon::parse_json<tenon::OrderedJson>(line, line_name(number)); };
+    if (is_batch_line(json)) {
+      read_batch(in_order(), number, defaults, out);
+      return out;
+    }
     const Fields fields(json, json.is_object() ? "request" : line_name(number), {}, Error::Kind::invalid_request);
     out.id = id_of(fields);
-    refuse_unknown(fields);
-    out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
-    out.request = request_of(fields, defaults);
-    // The order of members counts in schemas and in templates.
     const bool ordered = fields.has("schema") || fields.has("messages");
-    const auto in_order = ordered ? tenon::parse_json<tenon::OrderedJson>(line, line_name(number)) : nullptr;
-    out.constraint = constraint_of(fields, in_order);
-    out.conversation = conversation_of(fields, in_order);
-    // Markers of tool calls may be special tokens.
-    const bool skips = out.conversation && out.conversation->tools.is_null();
-    out.request.options.skip_special_tokens = fields.boolean("skip_special_tokens", skips);
+    read_request(fields, ordered ? in_order() : nullptr, defaults, out);
   } catch (const Error& error) {
     out.error = error.what();
   }

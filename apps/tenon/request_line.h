@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "batch_line.h"
 #include "tenon/chat/template.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/completion.h"
@@ -28,6 +29,7 @@ struct ParsedRequest {
   double delay_ms = 0;                                         // time of submission after the start
   ConstraintText constraint = {};                              // compiled to request.constraint later
   std::optional<tenon::chat::Conversation> conversation = {};  // rendered to request.input_ids later
+  std::optional<BatchLine> batch = {};                         // the line is one of an OpenAI batch file
 };
 
 // Defaults of requests.
@@ -36,7 +38,8 @@ struct RequestDefaults {
   bool parse_special = false;
 };
 
-// number: of the line in the input, from 1. Errors are in the result's `error`.
+// A line is a request of `tenon run`, or one of OpenAI's batch files. number: of the line in the input, from 1. Errors
+// are in the result's `error`.
 ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
 // The parts of an answer in addition to the tokens.

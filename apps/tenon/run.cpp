@@ -1,11 +1,13 @@
 // tenon run: JSON lines in, JSON lines out in the same order. All requests share one engine.
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <numeric>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "commands.h"
 #include "constraints.h"
@@ -21,9 +23,12 @@
 namespace program {
 namespace {
 
+constexpr int kBatchLength = 1024;  // tokens of an answer if neither the line nor the context bounds it
+
 struct Job {
   ParsedRequest line;
   AnswerParts parts;
+  std::size_t prompt_tokens = 0;  // of a line of a batch file
   tenon::Completion completion;
   std::string answer;  // empty: not finished yet
 };
@@ -51,15 +56,33 @@ std::shared_ptr<const tenon::Constraint> compiled(const ConstraintText& text, Re
   return nullptr;
 }
 
+// The prompt of a line of a batch file as tokens, since its answer counts them. The length of its answer, if the line
+// leaves it to the context.
+void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
+  tenon::Request& request = line.request;
+  const tenon::Tokenizer* const tokenizer = engine.tokenizer();
+  if (!tokenizer) throw tenon::Error(tenon::Error::Kind::invalid_request, "body", "this model has no tokenizer");
+  const int positions = engine.config().positions;
+  if (request.input_ids.empty())
+    request.input_ids =
+        tenon::prompt_tokens(std::exchange(request.prompt, {}), *tokenizer, positions, request.parse_special);
+  const int used = static_cast<int>(request.input_ids.size());
+  if (line.batch->chat && !line.batch->length_given)
+    request.options.max_new_tokens = positions > 0 ? std::max(1, positions + 1 - used) : kBatchLength;
+}
+
 // Compiles constraints and renders conversations. Runs before the first step, because one request's schema would delay
 // all others.
-void prepare(std::vector<Job>& jobs, RequestConstraints& constraints, Conversations& conversations) {
+void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestConstraints& constraints,
+             Conversations& conversations) {
   for (Job& job : jobs) {
     ParsedRequest& line = job.line;
     if (!line.error.empty()) continue;
     try {
       line.request.constraint = compiled(line.constraint, constraints);
       if (line.conversation) conversations.render(std::move(*line.conversation), line.request);
+      if (line.batch) prepare_batch(line, engine);
+      job.prompt_tokens = line.request.input_ids.size();
     } catch (const tenon::Error& error) {
       line.error = error.what();
     }
@@ -88,8 +111,13 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
 
 class JsonLinesRun {
  public:
-  JsonLinesRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
-      : engine_(engine), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
+  // model: the name that answers of batch files give it.
+  JsonLinesRun(tenon::AnyEngine& engine, std::vector<Job> jobs, std::string model)
+      : engine_(engine),
+        model_(std::move(model)),
+        jobs_(std::move(jobs)),
+        order_(jobs_.size()),
+        progress_("requests", jobs_.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::size_t a, std::size_t b) { return jobs_[a].line.delay_ms < jobs_[b].line.delay_ms; });
@@ -146,7 +174,7 @@ class JsonLinesRun {
       for (const tenon::Event& event : step_or_wait(engine_)) take(event);
     } catch (const std::exception& error) {  // an error of the engine ends every open request
       for (const auto& [request, index] : open_) {
-        fail(jobs_[index], error.what());
+        fail(jobs_[index], error.what(), kServerError);
         engine_.cancel(request);
       }
       open_.clear();
@@ -159,13 +187,18 @@ class JsonLinesRun {
     Job& job = jobs_[found->second];
     if (!job.completion.add(event, job.parts.logprobs)) return;
     open_.erase(found);
-    job.answer = answer_line(job.line.id, job.completion, job.parts);
-    if (job.completion.reason == tenon::FinishReason::error) ++failed_;
+    if (job.completion.reason == tenon::FinishReason::error)
+      fail(job, job.completion.error, kServerError);
+    else
+      job.answer = job.line.batch ? batch_answer(*job.line.batch, job.completion, job.prompt_tokens,
+                                                 *engine_.tokenizer(), model_, created_)
+                                  : answer_line(job.line.id, job.completion, job.parts);
     job.completion = {};
   }
 
-  void fail(Job& job, std::string_view error) {
-    job.answer = error_line(job.line.id, error);
+  // status: of HTTP, for lines of batch files.
+  void fail(Job& job, std::string_view error, int status = kRefused) {
+    job.answer = job.line.batch ? batch_error(*job.line.batch, error, status) : error_line(job.line.id, error);
     ++failed_;
   }
 
@@ -179,7 +212,11 @@ class JsonLinesRun {
     if (printed_ > before) output_.flush();
   }
 
+  static constexpr int kRefused = 400, kServerError = 500;
+
   tenon::AnyEngine& engine_;
+  const std::string model_;
+  const std::int64_t created_ = std::time(nullptr);
   std::vector<Job> jobs_;           // in the order of the input
   std::vector<std::size_t> order_;  // of submission
   std::size_t submitted_ = 0, printed_ = 0;
@@ -219,8 +256,8 @@ int run(const RunCommand& command) {
     return find_chat_template(model_folder(command.model), command.chat_template, engine->tokenizer());
   };
   Conversations conversations(find, engine->tokenizer(), engine->config());
-  prepare(jobs, constraints, conversations);
-  const int failed = JsonLinesRun(*engine, std::move(jobs)).work();
+  prepare(jobs, *engine, constraints, conversations);
+  const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
 }

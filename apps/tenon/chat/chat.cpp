@@ -497,14 +497,6 @@ tenon::Options sampling_of(const ChatCommand& command, const tenon::ModelFiles& 
   return command.options;
 }
 
-// The name of a model for people: of its folder, its file, or as the hub has it.
-std::string model_name(const ModelOptions& options) {
-  std::filesystem::path path = options.model.empty() ? model_folder(options) : std::filesystem::path(options.model);
-  path = path.lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
-}
-
 }  // namespace
 
 int chat(const ChatCommand& command) {

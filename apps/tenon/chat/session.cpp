@@ -1,5 +1,8 @@
 #include "chat/session.h"
 
+#include <termios.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -19,6 +22,26 @@ double seconds_since(tenon::TimePoint begin) {
   return std::chrono::duration<double>(tenon::Clock::now() - begin).count();
 }
 
+// Keys typed ahead, and ^C, are not printed into an answer.
+class EchoOff {
+ public:
+  EchoOff() : is_terminal_(::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
+    if (!is_terminal_) return;
+    termios quiet = before_;
+    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &quiet);
+  }
+  ~EchoOff() {
+    if (is_terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  EchoOff(const EchoOff&) = delete;
+  EchoOff& operator=(const EchoOff&) = delete;
+
+ private:
+  termios before_ = {};
+  const bool is_terminal_;
+};
+
 bool is_user(const OrderedJson& message) { return message.value("role", "") == "user"; }
 
 // Drops the last message of the user, and what follows it. False: there is none.
@@ -31,14 +54,11 @@ bool drop_last_turn(OrderedJson& messages) {
   return false;
 }
 
-// Drops the oldest message of the user, and what follows it up to the next. Returns the number of messages; 0: only the
-// last turn is left.
-std::size_t drop_first_turn(OrderedJson& messages) {
-  std::size_t end = 1;
-  while (end < messages.size() && !is_user(messages[end])) ++end;
-  if (end >= messages.size()) return 0;
-  messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(end));
-  return end;
+// The next message of the user after this one; 0: there is none.
+std::size_t next_turn(const OrderedJson& messages, std::size_t from) {
+  for (std::size_t i = from + 1; i < messages.size(); ++i)
+    if (is_user(messages[i])) return i;
+  return 0;
 }
 
 }  // namespace
@@ -72,18 +92,19 @@ bool ChatSession::undo() {
 }
 
 void ChatSession::reset() {
-  for (Side& side : sides_) side.messages = OrderedJson::array();
+  for (Side& side : sides_) side.messages = OrderedJson::array(), side.first = 0;
 }
 
 void ChatSession::set_messages(OrderedJson messages) {
   sides_.erase(sides_.begin() + 1, sides_.end());
   sides_.front().messages = std::move(messages);
+  sides_.front().first = 0;
 }
 
 Side ChatSession::make_side(const std::string& name) {
   for (const Side& side : sides_)
     if (side.name == name) return side;
-  Side side{.messages = sides_.front().messages};
+  Side side{.messages = sides_.front().messages, .first = sides_.front().first};
   if (name == kBaseName) return side;
   side.name = name;
   side.adapters = {{name}};
@@ -104,35 +125,39 @@ void ChatSession::compare(const std::vector<std::string>& names) {
   sides_ = std::move(sides);
 }
 
-// The request for the next answer. Oldest turns are left out until an answer has an eighth of the context, or the
-// length that was asked for.
-tenon::Request ChatSession::request(const Side& side, SideReply& reply) {
-  const int positions = engine_.config().positions > 0 ? engine_.config().positions : std::numeric_limits<int>::max();
-  const int needed = std::clamp(options.max_new_tokens, 1, std::max(1, positions / 8));
-  OrderedJson messages = side.messages;
+// The request for the next answer. An answer needs an eighth of the context, or the length that was asked for if that
+// is less. Without that room the oldest turns are left out from now on, until half of the context is free. So the next
+// prompts begin the same, and are found in the prefix cache.
+tenon::Request ChatSession::request(Side& side, SideReply& reply) {
+  const int limit = engine_.config().positions;
+  const auto positions = static_cast<std::size_t>(limit > 0 ? limit : std::numeric_limits<int>::max() - 1);
+  const auto asked = static_cast<std::size_t>(options.max_new_tokens);
+  std::size_t needed = std::clamp<std::size_t>(asked, 1, std::max<std::size_t>(1, positions / 8));
+  side.first = std::min(side.first, side.messages.size() - 1);
   for (;;) {
     OrderedJson all = OrderedJson::array();
     if (system) all.push_back({{"role", "system"}, {"content", *system}});
-    for (const OrderedJson& each : messages) all.push_back(each);
+    for (std::size_t i = side.first; i < side.messages.size(); ++i) all.push_back(side.messages[i]);
     tenon::Request out{.adapters = side.adapters, .lease = side.lease, .options = options};
     out.options.seed += rounds_;
     out.options.skip_special_tokens = true;
     reply.thinks =
         conversations_.render({.messages = std::move(all), .add_generation_prompt = true, .kwargs = kwargs}, out);
+    reply.prompt_tokens = out.input_ids.size();
     // The last new token takes no position.
-    const std::size_t room = static_cast<std::size_t>(positions) + 1 -
-                             std::min(out.input_ids.size(), static_cast<std::size_t>(positions) + 1);
-    if (room < static_cast<std::size_t>(needed)) {
-      const std::size_t dropped = drop_first_turn(messages);
-      reply.forgotten += dropped;
-      if (dropped > 0) continue;
+    const std::size_t room = positions + 1 - std::min(reply.prompt_tokens, positions + 1);
+    const std::size_t next = next_turn(side.messages, side.first);
+    if (room < needed && next > 0) {
+      reply.forgotten += next - side.first;
+      side.first = next;
+      needed = positions / 2;
+      continue;
     }
     if (room == 0)
       throw tenon::Error(tenon::Error::Kind::invalid_request, "messages",
-                         "the message has " + std::to_string(out.input_ids.size()) +
-                             " tokens with its system prompt; the context has " + std::to_string(positions));
-    out.options.max_new_tokens = static_cast<int>(std::min(room, static_cast<std::size_t>(options.max_new_tokens)));
-    reply.prompt_tokens = out.input_ids.size();
+                         "the last one and the system prompt have " + std::to_string(reply.prompt_tokens) +
+                             " tokens; the context has " + std::to_string(positions));
+    out.options.max_new_tokens = static_cast<int>(std::min(room, asked));
     return out;
   }
 }
@@ -143,6 +168,7 @@ Round ChatSession::run(const RoundListener& listener) {
   const std::uint64_t hits = engine_.stats().prefix_hit_tokens;
   Interrupts::take();  // one that came before the question
   const Interrupts guard;
+  const EchoOff quiet;
   try {
     for (std::size_t i = 0; i < sides_.size(); ++i) {
       tenon::Request asked = request(sides_[i], round.replies[i]);

@@ -24,6 +24,7 @@ struct Side {
   std::vector<tenon::AdapterUse> adapters = {};
   tenon::AdapterLease lease = {};                             // so that it stays in memory
   tenon::OrderedJson messages = tenon::OrderedJson::array();  // without the system prompt
+  std::size_t first = 0;  // message that prompts begin with; those before it no longer fit into the context
 };
 
 // The answer of one side.
@@ -31,7 +32,7 @@ struct SideReply {
   std::string text;
   std::string error;  // empty: it was written
   tenon::FinishReason reason = tenon::FinishReason::error;
-  std::size_t prompt_tokens = 0, forgotten = 0;  // forgotten: messages that no longer fit into the context
+  std::size_t prompt_tokens = 0, forgotten = 0;  // forgotten: messages that no longer fit, since now
   int tokens = 0;
   double first_seconds = 0, seconds = 0;  // until the first token, and until the end
   bool thinks = false;                    // the template has opened a <think> block
@@ -85,7 +86,7 @@ class ChatSession {
 
   Side make_side(const std::string& name);
   Round run(const RoundListener& listener);
-  tenon::Request request(const Side& side, SideReply& reply);
+  tenon::Request request(Side& side, SideReply& reply);
   void take(const tenon::Event& event, Round& round, const RoundListener& listener);
   void fail(Round& round, const std::string& error, const RoundListener& listener);
   void keep(Round& round);

@@ -1,0 +1,321 @@
+#include "batch_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "sampling.h"
+#include "tenon/core/error.h"
+#include "tenon/tokenizer/unicode.h"
+
+namespace program {
+namespace {
+
+using tenon::Error;
+using tenon::OrderedJson;
+
+// Fields that are called the same in a request of `tenon run`, and mean the same.
+constexpr std::array kSame{"temperature",
+                           "top_p",
+                           "min_p",
+                           "typical_p",
+                           "top_k",
+                           "repetition_penalty",
+                           "presence_penalty",
+                           "frequency_penalty",
+                           "logit_bias",
+                           "seed",
+                           "n",
+                           "priority",
+                           "ignore_eos",
+                           "stop_ids",
+                           "regex",
+                           "grammar",
+                           "choice",
+                           "adapter",
+                           "cache_salt",
+                           "skip_special_tokens"};
+constexpr std::array kSameInChats{"documents", "chat_template_kwargs", "add_generation_prompt",
+                                  "continue_final_message"};
+constexpr std::array kSameInCompletions{"best_of", "parse_special"};
+// Fields that change no answer.
+constexpr std::array kInert{"user",           "metadata",           "store",
+                            "service_tier",   "safety_identifier",  "prompt_cache_key",
+                            "stream_options", "parallel_tool_calls"};
+
+// A view of the body that remembers which members were read.
+class BatchBody {
+ public:
+  explicit BatchBody(const OrderedJson& body) : body_(body) {}
+
+  // Null: absent or null.
+  const OrderedJson* find(const std::string& key) {
+    known_.push_back(key);
+    const auto found = body_.find(key);
+    return found == body_.end() || found->is_null() ? nullptr : &*found;
+  }
+  [[noreturn]] static void refuse(const std::string& key, const std::string& what,
+                                  Error::Kind kind = Error::Kind::invalid_request) {
+    throw Error(kind, "body." + key, what);
+  }
+  std::string text(const std::string& key) {
+    const OrderedJson* const value = find(key);
+    if (value && !value->is_string()) refuse(key, "must be a string");
+    return value ? value->get<std::string>() : std::string();
+  }
+  bool flag(const std::string& key) {
+    const OrderedJson* const value = find(key);
+    if (value && !value->is_boolean()) refuse(key, "must be true or false");
+    return value && value->get<bool>();
+  }
+  template <class Names>
+  void copy(const Names& names, OrderedJson& request) {
+    for (const char* name : names)
+      if (const OrderedJson* const value = find(name)) request[name] = *value;
+  }
+  void refuse_others() const {
+    for (const auto& [key, value] : body_.items())
+      if (!value.is_null() && std::find(known_.begin(), known_.end(), key) == known_.end())
+        refuse(tenon::printable(key, 60), "is not a field that batches take");
+  }
+
+ private:
+  const OrderedJson& body_;
+  std::vector<std::string> known_;
+};
+
+// The content of a message as text: templates of text models take no parts.
+OrderedJson content_of(const OrderedJson& content, const std::string& at) {
+  if (content.is_null()) return "";
+  if (!content.is_array()) return content;
+  std::string text;
+  for (const OrderedJson& part : content) {
+    if (!part.is_object() || part.value("type", OrderedJson()) != "text" || !part.contains("text") ||
+        !part["text"].is_string())
+      BatchBody::refuse(at + ".content", "must be a text, or parts of the type text");
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+// Messages as templates expect them: contents are texts, and arguments of calls are objects.
+OrderedJson messages_of(const OrderedJson& list) {
+  if (!list.is_array()) BatchBody::refuse("messages", "must be a list");
+  OrderedJson out = list;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    OrderedJson& message = out[i];
+    if (!message.is_object()) continue;  // refused with the request
+    if (message.contains("content"))
+      message["content"] = content_of(message["content"], "messages[" + std::to_string(i) + "]");
+    if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
+    for (OrderedJson& call : message["tool_calls"]) {
+      if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+      OrderedJson& function = call["function"];
+      if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+      auto parsed = OrderedJson::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
+      if (parsed.is_object()) function["arguments"] = std::move(parsed);
+    }
+  }
+  return out;
+}
+
+void read_stop(BatchBody& body, OrderedJson& request) {
+  const OrderedJson* const stop = body.find("stop");
+  if (!stop) return;
+  request["stop"] = stop->is_string() ? OrderedJson::array({*stop}) : *stop;
+}
+
+// response_format: text, json_object, or json_schema.
+void read_format(BatchBody& body, OrderedJson& request) {
+  const OrderedJson* const format = body.find("response_format");
+  if (!format) return;
+  const OrderedJson type = format->is_object() ? format->value("type", OrderedJson()) : OrderedJson();
+  if (type == "text") return;
+  if (type == "json_object") {
+    request["schema"] = {{"type", "object"}};
+  } else if (type == "json_schema") {
+    const OrderedJson named = format->value("json_schema", OrderedJson());
+    if (!named.is_object() || !named.contains("schema"))
+      BatchBody::refuse("response_format.json_schema", "must be an object with `schema`");
+    request["schema"] = named["schema"];
+  } else {
+    BatchBody::refuse("response_format.type", "must be text, json_object or json_schema");
+  }
+}
+
+void read_tools(BatchBody& body, OrderedJson& request) {
+  const OrderedJson* const tools = body.find("tools");
+  const OrderedJson* const choice = body.find("tool_choice");
+  if (choice && *choice != "auto" && *choice != "none")
+    BatchBody::refuse("tool_choice", "must be auto or none in a batch; tenon-serve constrains calls",
+                      Error::Kind::unsupported);
+  if (tools && !(choice && *choice == "none")) request["tools"] = *tools;
+}
+
+void read_chat(BatchBody& body, BatchLine& batch, OrderedJson& request) {
+  const OrderedJson* const messages = body.find("messages");
+  if (!messages) BatchBody::refuse("messages", "is missing");
+  request["messages"] = messages_of(*messages);
+  read_tools(body, request);
+  body.copy(kSameInChats, request);
+  const bool logprobs = body.flag("logprobs");
+  const OrderedJson* const top = body.find("top_logprobs");
+  if (top && !logprobs) BatchBody::refuse("top_logprobs", "requires logprobs to be true");
+  if (logprobs) request["top_logprobs"] = top ? *top : OrderedJson(0);
+  batch.logprobs = logprobs;
+}
+
+void read_completion(BatchBody& body, BatchLine& batch, OrderedJson& request) {
+  const OrderedJson* prompt = body.find("prompt");
+  if (!prompt) BatchBody::refuse("prompt", "is missing");
+  // A list of one prompt is that prompt; a list of numbers is its tokens.
+  if (prompt->is_array() && prompt->size() == 1 && !prompt->front().is_number()) prompt = &prompt->front();
+  if (!prompt->is_string() && !(prompt->is_array() && !prompt->empty() && prompt->front().is_number()))
+    BatchBody::refuse("prompt", "must be a text or a list of tokens; a batch has one prompt a line");
+  request[prompt->is_string() ? "prompt" : "input_ids"] = *prompt;
+  request["parse_special"] = true;  // as HTTP's raw prompts
+  body.copy(kSameInCompletions, request);
+  if (!request.contains("skip_special_tokens")) request["skip_special_tokens"] = true;
+  if (body.flag("echo")) BatchBody::refuse("echo", "is not supported in a batch", Error::Kind::unsupported);
+  if (const OrderedJson* const logprobs = body.find("logprobs")) {
+    request["top_logprobs"] = *logprobs;
+    batch.logprobs = true;
+  }
+}
+
+OrderedJson bytes_of(std::string_view text) {
+  OrderedJson bytes = OrderedJson::array();
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+// JSON has no infinities. A token that is ruled out has this log-probability.
+double finite(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
+
+OrderedJson chat_token(tenon::TokenLogprob token, const tenon::Tokenizer& tokenizer) {
+  const std::string_view bytes = tokenizer.bytes(token.id);
+  return {{"token", tenon::sanitize_utf8(bytes)}, {"logprob", finite(token.logprob)}, {"bytes", bytes_of(bytes)}};
+}
+
+OrderedJson chat_logprobs(const tenon::Choice& choice, const tenon::Tokenizer& tokenizer) {
+  OrderedJson content = OrderedJson::array();
+  for (std::size_t i = 0; i < choice.logprobs.size(); ++i) {
+    OrderedJson token = chat_token({choice.ids[i], choice.logprobs[i]}, tokenizer);
+    token["top_logprobs"] = OrderedJson::array();
+    for (const tenon::TokenLogprob& each : choice.top_logprobs[i])
+      token["top_logprobs"].push_back(chat_token(each, tokenizer));
+    content.push_back(std::move(token));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+OrderedJson completion_logprobs(const tenon::Choice& choice, const tenon::Tokenizer& tokenizer) {
+  OrderedJson out = {{"tokens", OrderedJson::array()},
+                     {"token_logprobs", OrderedJson::array()},
+                     {"top_logprobs", OrderedJson::array()},
+                     {"text_offset", OrderedJson::array()}};
+  std::size_t offset = 0;  // characters
+  for (std::size_t i = 0; i < choice.logprobs.size(); ++i) {
+    const std::string text = tenon::sanitize_utf8(tokenizer.bytes(choice.ids[i]));
+    out["tokens"].push_back(text);
+    out["token_logprobs"].push_back(finite(choice.logprobs[i]));
+    OrderedJson top = OrderedJson::object();
+    for (const tenon::TokenLogprob& each : choice.top_logprobs[i])
+      top[tenon::sanitize_utf8(tokenizer.bytes(each.id))] = finite(each.logprob);
+    out["top_logprobs"].push_back(std::move(top));
+    out["text_offset"].push_back(offset);
+    offset +=
+        static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  }
+  return out;
+}
+
+OrderedJson choice_of(const BatchLine& batch, const tenon::Choice& choice, std::size_t index,
+                      const tenon::Tokenizer& tokenizer) {
+  OrderedJson out = {{"index", index}};
+  if (batch.chat)
+    out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  else
+    out["text"] = choice.text;
+  out["logprobs"] = nullptr;
+  if (batch.logprobs)
+    out["logprobs"] = batch.chat ? chat_logprobs(choice, tokenizer) : completion_logprobs(choice, tokenizer);
+  out["finish_reason"] = choice.reason == tenon::FinishReason::length ? "length" : "stop";
+  return out;
+}
+
+std::string line_of(const BatchLine& batch, int status, OrderedJson body) {
+  const std::string number = std::to_string(batch.number);
+  const OrderedJson line = {
+      {"id", "batch_req_" + number},
+      {"custom_id", batch.custom_id},
+      {"response", {{"status_code", status}, {"request_id", "req_" + number}, {"body", std::move(body)}}},
+      {"error", nullptr}};
+  return line.dump(-1, ' ', /*ensure_ascii=*/true, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+bool is_batch_line(const tenon::Json& line) { return line.is_object() && line.contains("custom_id"); }
+
+void read_batch_line(const OrderedJson& line, int number, BatchLine& batch, OrderedJson& request) {
+  const auto refuse = [](const char* where, const char* what) {
+    throw Error(Error::Kind::invalid_request, where, what);
+  };
+  batch.number = number;
+  if (!line["custom_id"].is_string()) refuse("custom_id", "must be a string");
+  batch.custom_id = line["custom_id"].get<std::string>();
+  for (const auto& [key, value] : line.items())
+    if (key != "custom_id" && key != "method" && key != "url" && key != "body")
+      refuse(tenon::printable(key, 60).c_str(), "is not a field of a batch's line");
+  if (line.value("method", OrderedJson()) != "POST") refuse("method", "must be POST");
+  const OrderedJson url = line.value("url", OrderedJson());
+  if (url != "/v1/chat/completions" && url != "/v1/completions")
+    refuse("url", "must be /v1/chat/completions or /v1/completions");
+  batch.chat = url == "/v1/chat/completions";
+  if (!line.contains("body") || !line["body"].is_object()) refuse("body", "must be an object");
+
+  BatchBody body(line["body"]);
+  request = {{"temperature", 1}};
+  body.copy(kSame, request);
+  batch.model = body.text("model");
+  for (const char* name : kInert) body.find(name);
+  if (body.flag("stream")) BatchBody::refuse("stream", "must be false in a batch", Error::Kind::unsupported);
+  read_stop(body, request);
+  read_format(body, request);
+  const OrderedJson* const length = body.find("max_completion_tokens");
+  const OrderedJson* const older = body.find("max_tokens");
+  if (length && older && *length != *older) BatchBody::refuse("max_tokens", "differs from max_completion_tokens");
+  batch.length_given = length || older;
+  if (batch.length_given) request["max_new_tokens"] = length ? *length : *older;
+  batch.chat ? read_chat(body, batch, request) : read_completion(body, batch, request);
+  body.refuse_others();
+}
+
+std::string batch_answer(const BatchLine& batch, const tenon::Completion& completion, std::size_t prompt_tokens,
+                         const tenon::Tokenizer& tokenizer, const std::string& model, std::int64_t created) {
+  OrderedJson choices = OrderedJson::array({choice_of(batch, completion, 0, tokenizer)});
+  std::size_t written = completion.ids.size();
+  for (const tenon::Choice& other : completion.others) {
+    choices.push_back(choice_of(batch, other, choices.size(), tokenizer));
+    written += other.ids.size();
+  }
+  OrderedJson body = {
+      {"id", (batch.chat ? "chatcmpl-" : "cmpl-") + std::to_string(batch.number)},
+      {"object", batch.chat ? "chat.completion" : "text_completion"},
+      {"created", created},
+      {"model", batch.model.empty() ? model : batch.model},
+      {"choices", std::move(choices)},
+      {"usage",
+       {{"prompt_tokens", prompt_tokens}, {"completion_tokens", written}, {"total_tokens", prompt_tokens + written}}}};
+  return line_of(batch, 200, std::move(body));
+}
+
+std::string batch_error(const BatchLine& batch, std::string_view error, int status) {
+  const char* const type = status < 500 ? "invalid_request_error" : "server_error";
+  return line_of(batch, status,
+                 {{"error", {{"message", std::string(error)}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}});
+}
+
+}  // namespace program
