@@ -68,6 +68,11 @@ BOOST_AUTO_TEST_CASE(it_describes_what_is_offered) {
   const OrderedJson all = openapi(full(), true);
   BOOST_TEST(all["openapi"] == "3.1.0");
   check_refs(all, all["components"]["schemas"]);
+  std::set<std::string> ids;
+  for (const auto& path : all["paths"])
+    for (const auto& operation : path) BOOST_TEST(ids.insert(operation["operationId"]).second);
+  BOOST_TEST(
+      (ids.contains("get_v1_models_name") && ids.contains("post_lora_adapters") && ids.contains("get_openapi_json")));
   BOOST_TEST(all["paths"].contains("/v1/load_lora_adapter"));
   BOOST_TEST(all["paths"]["/health"]["get"]["security"].empty());
   BOOST_TEST(all["paths"]["/metrics"]["get"]["security"].size() == 2u);

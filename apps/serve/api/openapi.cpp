@@ -242,7 +242,8 @@ OrderedJson responses(const Route& route) {
     good.update(content(route.answer, {{"type", "string"}}));
   else if (!route.answer.empty())
     good.update(content("application/json", ref(route.answer)));
-  if (!route.stream.empty()) good.update(content("text/event-stream", {{"type", "string"}}));
+  if (!route.stream.empty())
+    good.update(content("text/event-stream", OrderedJson::object()));  // 3.1 describes no event
   if (!good.empty()) all["200"] = {{"description", route.summary}, {"content", std::move(good)}};
   if (route.answer == "Status")
     all["503"] = {{"description", "not now"}, {"content", content("application/json", {{"type", "object"}})}};
@@ -257,8 +258,21 @@ OrderedJson responses(const Route& route) {
   return all;
 }
 
+std::string lower_case(std::string_view method) {
+  std::string text(method);
+  for (char& c : text) c = static_cast<char>(c | 0x20);
+  return text;
+}
+
+// get_v1_models_name of GET /v1/models/*
+std::string operation_id(const Route& route) {
+  std::string id = lower_case(route.method);
+  for (const char c : route.path) id += c == '/' || c == '-' || c == '.' ? "_" : c == '*' ? "name" : std::string(1, c);
+  return id;
+}
+
 OrderedJson operation(const Route& route, bool with_keys) {
-  OrderedJson made = {{"summary", route.summary}};
+  OrderedJson made = {{"operationId", operation_id(route)}, {"summary", route.summary}};
   OrderedJson parameters = OrderedJson::array();
   if (route.path.ends_with('*'))
     parameters.push_back({{"name", "name"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
@@ -277,12 +291,6 @@ OrderedJson operation(const Route& route, bool with_keys) {
     made["security"].push_back({{"header", OrderedJson::array()}});
   }
   return made;
-}
-
-std::string lower_case(std::string_view method) {
-  std::string text(method);
-  for (char& c : text) c = static_cast<char>(c | 0x20);
-  return text;
 }
 
 }  // namespace
