@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 import serving  # noqa: E402
@@ -25,7 +26,8 @@ def check(server, seconds, *flags):
     command = [str(pathlib.Path(sys.executable).with_name("schemathesis")), "run", url + "/openapi.json", "--phases", "coverage,fuzzing",
                "--checks", ",".join(CHECKS), "--max-time", str(seconds), "--request-timeout", str(serving.PATIENCE), "--seed", "7",
                "--exclude-operation-id", "post_lora_adapters", "--suppress-health-check", "all", "--no-color", *flags]
-    return subprocess.run(command).returncode
+    with tempfile.TemporaryDirectory() as folder:  # it keeps what it found
+        return subprocess.run(command, cwd=folder).returncode
 
 
 def main():
