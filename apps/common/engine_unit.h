@@ -17,11 +17,13 @@
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 #include "tenon/weights/int8_exact.h"
+#include "tenon/weights/normal_float4.h"
 
 namespace program {
 
@@ -64,6 +66,10 @@ template <>
 inline constexpr std::string_view word<tenon::GroupInt4Of<128>> = "int4_group128";
 template <>
 inline constexpr std::string_view word<tenon::GroupInt4Act8> = "int4_act8";
+template <>
+inline constexpr std::string_view word<tenon::GroupInt8> = "int8_group32";
+template <>
+inline constexpr std::string_view word<tenon::NormalFloat4> = "nf4";
 template <>
 inline constexpr std::string_view word<tenon::FlashAttention> = "flash";
 template <>

@@ -8,10 +8,12 @@
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
+#include "tenon/weights/normal_float4.h"
 
 namespace program {
 
@@ -48,7 +50,9 @@ std::span<const WeightFormat> weight_formats() {
                                              {"int4", GroupInt4::bytes},
                                              {"int4_act8", GroupInt4Act8::bytes},
                                              {"int4_group64", GroupInt4Of<64>::bytes},
-                                             {"int4_group128", GroupInt4Of<128>::bytes}};
+                                             {"int4_group128", GroupInt4Of<128>::bytes},
+                                             {"int8_group32", GroupInt8::bytes},
+                                             {"nf4", NormalFloat4::bytes}};
   return formats;
 }
 

@@ -38,9 +38,9 @@ struct ModelOptions {
 
 // The words of each option, compiled in or not. The first is the default.
 namespace words {
-inline constexpr const char* weights[] = {"float32",     "bfloat16",    "bfloat16_dot", "bfloat16_amx", "float16",
-                                          "float8_e4m3", "float8_e5m2", "int8",         "int8_tensor",  "int8_act8",
-                                          "int4",        "int4_act8",   "int4_group64", "int4_group128"};
+inline constexpr const char* weights[] = {
+    "float32",     "bfloat16",  "bfloat16_dot", "bfloat16_amx", "float16",      "float8_e4m3",   "float8_e5m2",  "int8",
+    "int8_tensor", "int8_act8", "int4",         "int4_act8",    "int4_group64", "int4_group128", "int8_group32", "nf4"};
 inline constexpr const char* head[] = {"same", "int8_exact"};
 inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"};
 inline constexpr const char* kv[] = {"float32", "bfloat16", "int8"};

@@ -350,8 +350,8 @@ Action add_inspect(CLI::App& app, InspectCommand& c) {
 
 Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   add_model(app, c.model);
-  const std::vector<std::string> folders{"int8",        "int8_tensor", "int4",   "float8_e4m3",
-                                         "float8_e5m2", "bfloat16",    "float16"};
+  const std::vector<std::string> folders{"int8",        "int8_tensor", "int8_group32", "int4",   "nf4",
+                                         "float8_e4m3", "float8_e5m2", "bfloat16",     "float16"};
   const std::vector<std::string> files{"q8_0", "q4_0", "float32", "float16", "bfloat16"};
   app.add_option("--weights", c.weights, "the format to write: " + joined(folders) + "; to GGUF: " + joined(files))
       ->required()

@@ -139,7 +139,9 @@ std::string describe_errors(const tenon::ModelFiles& files, const tenon::TensorS
   return "re-encoded   float32        no error\n" +
          describe_error<tenon::BFloat16Code>(source, spec, tied, rows, pool) +
          describe_error<tenon::Int8Code<tenon::PerRow>>(source, spec, tied, rows, pool) +
+         describe_error<tenon::GroupInt8Code>(source, spec, tied, rows, pool) +
          describe_error<tenon::Int4Code<32>>(source, spec, tied, rows, pool) +
+         describe_error<tenon::NormalFloat4Code>(source, spec, tied, rows, pool) +
          (all ? "" : "             measured on 16 rows of each matrix; --errors measures all\n");
 }
 

@@ -18,6 +18,7 @@ BOOST_AUTO_TEST_CASE(mixes_give_what_each_request_gives_alone) {
   add_format<Keep::window, Mistral, WindowKVOf<16, float16>, Weights<Float8<E4M3>>, Head<ZeroPointInt8>,
              Attention<DirectAttention>>(15, all);
   add_format<Keep::paged32, Mistral, PagedKVOf<32, bfloat16>, Head<GroupInt4Act8>>(16, all);
+  add_format<Keep::paged16, Llama, PagedKV, Weights<NormalFloat4>, Head<GroupInt8>>(18, all);
   check_happened(all);
 }
 

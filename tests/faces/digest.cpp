@@ -298,11 +298,15 @@ int main(int argc, char** argv) try {
   print_code<Int8Code<PerTensor>>();
   print_code<Int4Code<32>>();
   print_code<Int4Code<128>>();
+  print_code<GroupInt8Code>();
+  print_code<NormalFloat4Code>();
   print_code<Float8Code<E4M3>>();
   print_code<Float8Code<E5M2>>();
   print_products<Float32>("float32");
   print_products<ZeroPointInt8>("int8");
   print_products<GroupInt4>("int4");
+  print_products<GroupInt8>("int8_group32");
+  print_products<NormalFloat4>("nf4");
   print_products<Float8<E4M3>>("float8");
   print_products<ZeroPointInt8Act8>("int8_act8");
   print_engines(argv[1]);

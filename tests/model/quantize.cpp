@@ -18,6 +18,7 @@
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
@@ -136,6 +137,8 @@ void check_family(const nlohmann::json& config) {
   check_code<Family, GroupInt4Of<32>, GroupInt4Act8>(folder);
   check_code<Family, GroupInt4Of<64>>(folder);
   check_code<Family, GroupInt4Of<128>>(folder);
+  check_code<Family, GroupInt8>(folder);
+  check_code<Family, NormalFloat4>(folder);
   check_code<Family, BFloat16, BFloat16Dot, BFloat16Amx>(folder);
   check_code<Family, Float16>(folder);
 }

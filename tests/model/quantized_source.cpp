@@ -78,6 +78,25 @@ BOOST_AUTO_TEST_CASE(gguf_files_equal_those_of_the_decoded_model) {
   }
 }
 
+// The blocks of bitsandbytes and the groups of `nf4` are the same where a row has a multiple of 64 columns.
+BOOST_AUTO_TEST_CASE(normal_float4_of_bitsandbytes_has_no_other_rounding) {
+  for (const std::string name : {"bnb_nf4", "bnb_nf4_double"}) {
+    const ModelFiles files = load_checkpoint(kQuantizedCases / name);
+    int matrices = 0;
+    for (const TensorInfo& tensor : files.tensors->tensors()) {
+      if (!tensor.decoder || tensor.shape[1] % 64 != 0) continue;
+      const std::vector<float> values = values_of(*files.tensors, tensor.name);
+      const int cols = static_cast<int>(tensor.shape[1]);
+      CodeBlock block;
+      NormalFloat4Code::encode(cols, values, {}, block);
+      for (int i = 0; i < static_cast<int>(values.size()); ++i)
+        BOOST_TEST_REQUIRE(NormalFloat4Code::value(block, i / cols, i % cols) == values[static_cast<std::size_t>(i)]);
+      ++matrices;
+    }
+    BOOST_TEST(matrices > 0, name);
+  }
+}
+
 // The copy holds codes of tenon, so its config.json names no other method. Everything else in it is kept.
 BOOST_AUTO_TEST_CASE(the_copy_names_no_method) {
   const Scratch scratch;

@@ -11,11 +11,13 @@
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 #include "tenon/weights/int8_exact.h"
+#include "tenon/weights/normal_float4.h"
 
 BOOST_AUTO_TEST_SUITE(testing_weight_laws)
 
@@ -109,6 +111,8 @@ BOOST_AUTO_TEST_CASE(our_integers_obey) {
   obeys(weight_laws<GroupInt4>());
   obeys(weight_laws<GroupInt4Of<64>>());
   obeys(weight_laws<GroupInt4Act8>());
+  obeys(weight_laws<GroupInt8>());
+  obeys(weight_laws<NormalFloat4>());
   obeys(weight_laws<Int8Exact>());
 }
 

@@ -82,11 +82,11 @@ BOOST_AUTO_TEST_CASE(any_run_of_rows_is_read_into_any_rows) {
 
 BOOST_AUTO_TEST_CASE(every_code_is_found_by_its_name) {
   for (const char* name : {"bfloat16", "float16", "float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4",
-                           "int4_group64", "int4_group128"}) {
+                           "int4_group64", "int4_group128", "int8_group32", "nf4"}) {
     BOOST_TEST(with_code(name, "here", [](auto code) { return std::string(code.name); }) == name);
   }
   BOOST_TEST(
-      mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
+      mentions(refusal([] { with_code("nf3", "here", [](auto) {}); }), {"here: \"nf3\"", "known: bfloat16, float16"}));
 }
 
 BOOST_AUTO_TEST_CASE(rules_accept_what_encoders_produce) {

@@ -8,8 +8,10 @@
 #include "../io/scratch.h"
 #include "tenon/device/cpu.h"
 #include "tenon/weights/float32.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
+#include "tenon/weights/normal_float4.h"
 
 BOOST_AUTO_TEST_SUITE(weights_store)
 
@@ -107,6 +109,8 @@ BOOST_AUTO_TEST_CASE(codes_are_packed_as_floats_are) {
   codes_give_the_bytes_of_floats<ZeroPointInt8>({37, 30'000});  // several blocks
   codes_give_the_bytes_of_floats<ZeroPointInt8Of<PerTensor>>({37, 30'000});
   codes_give_the_bytes_of_floats<GroupInt4>({37, 3001});
+  codes_give_the_bytes_of_floats<GroupInt8>({37, 3001});
+  codes_give_the_bytes_of_floats<NormalFloat4>({37, 3001});
 }
 
 BOOST_AUTO_TEST_CASE(errors_of_a_format_name_the_matrix) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/checkpoint/bitsandbytes.h"
+#include "tenon/core/normal_float4.h"
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
 
@@ -40,22 +41,6 @@ class Int8RowsDecoder final : public MatrixDecoder {
 };
 
 // The values of the codes (functional.py, get_4bit_type).
-inline constexpr std::array<float, 16> kNf4Values = {-1.0f,
-                                                     -0.6961928009986877f,
-                                                     -0.5250730514526367f,
-                                                     -0.39491748809814453f,
-                                                     -0.28444138169288635f,
-                                                     -0.18477343022823334f,
-                                                     -0.09105003625154495f,
-                                                     0.0f,
-                                                     0.07958029955625534f,
-                                                     0.16093020141124725f,
-                                                     0.24611230194568634f,
-                                                     0.33791524171829224f,
-                                                     0.44070982933044434f,
-                                                     0.5626170039176941f,
-                                                     0.7229568362236023f,
-                                                     1.0f};
 inline constexpr std::array<float, 16> kFp4Values = {
     0.0f, 0.0625f / 12,  8.0f / 12,  1.0f,  4.0f / 12,  6.0f / 12,  2.0f / 12,  3.0f / 12,
     0.0f, -0.0625f / 12, -8.0f / 12, -1.0f, -4.0f / 12, -6.0f / 12, -2.0f / 12, -3.0f / 12};
@@ -192,7 +177,8 @@ inline void add_four_bit(QuantizedTensors& tensors, const std::string& weight, c
     tensors.refuse(codes, "has " + std::to_string(codes.end - codes.begin) + " bytes, needs " +
                               std::to_string(divided_up(values, 2)) + ": " + state.where("shape") + " has " +
                               std::to_string(values) + " values of 4 bits");
-  FourBitDecoder::Parts parts{codes, scales, shape.cols, values, block, kind == "nf4" ? kNf4Values : kFp4Values, {}};
+  FourBitDecoder::Parts parts{
+      codes, scales, shape.cols, values, block, kind == "nf4" ? std::to_array(kNormalFloat4.values) : kFp4Values, {}};
   if (state.has("nested_blocksize")) {
     tensors.need_type(scales, {DType::u8});
     parts.nested = nested_scales(tensors, weight, state, blocks);

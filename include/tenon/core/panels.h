@@ -47,6 +47,31 @@ struct Int4Panels {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
+/// Sixteen rows side by side, eight columns a word: a weight is kNormalFloat4[code] * scale, of its row's
+/// group of 64 columns (the last may be short).
+struct NormalFloat4Panels {
+  static constexpr int group = 64;
+  /// [panels, ceil(cols / 8), 16]: column 8 w + i of a row in bits 4 i .. 4 i + 3
+  const std::uint32_t* codes = nullptr;
+  const float* scales = nullptr;  ///< [panels, ceil(cols / group), 16]
+  int rows = 0, cols = 0;
+
+  TENON_HD int words() const { return (cols + 7) / 8; }
+  TENON_HD int groups() const { return (cols + group - 1) / group; }
+};
+
+/// Sixteen rows side by side, four columns a word: a weight is code * scale, of its row's group of 32 columns (the last
+/// may be short).
+struct GroupInt8Panels {
+  static constexpr int group = 32;
+  const std::int8_t* codes = nullptr;  ///< [panels, 4 ceil(cols / 4), 16]; 0 after cols
+  const float16* scales = nullptr;     ///< [panels, ceil(cols / group), 16]
+  int rows = 0, cols = 0;
+
+  TENON_HD int words() const { return (cols + 3) / 4; }
+  TENON_HD int groups() const { return (cols + group - 1) / group; }
+};
+
 /// For kernels that multiply integers: four columns of a row side by side, unsigned, as the instructions take them. A
 /// weight is (code - zero_point) * scale, of its row.
 struct Int8Quads {

@@ -11,11 +11,13 @@
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 #include "tenon/weights/int8_exact.h"
+#include "tenon/weights/normal_float4.h"
 
 namespace tenon {
 

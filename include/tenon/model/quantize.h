@@ -58,8 +58,10 @@ std::string layout_text() {
                           : std::string("<name>.scale [rows]; ");
   if (C::has_zero_points) return text + "value = (code - <name>.zero_point) * <name>.scale";
   if (C::bits == 8) return text + "value = code * <name>.scale";
-  return text +
-         "value = (code - 8) * <name>.scale; two codes a byte, row by row without gaps, the even one in the low four "
+  const std::string value =
+      std::is_same_v<C, NormalFloat4Code> ? "NF4 value of code (Dettmers et al., QLoRA, 2023)" : "(code - 8)";
+  return text + "value = " + value +
+         " * <name>.scale; two codes a byte, row by row without gaps, the even one in the low four "
          "bits";
 }
 

@@ -20,6 +20,11 @@ struct CodeBlock {
   std::vector<float> zero_points;  ///< [rows], or [1] if the tensor has one; empty: the code has none
 };
 
+/// The four-bit code of weight i of a block, counted row by row.
+inline int four_bits(const CodeBlock& block, std::size_t i) {
+  return static_cast<int>(block.codes[i / 2] >> (i % 2 * 4) & std::byte{15});
+}
+
 /// A code: constants and two functions. A file stores a matrix [rows, cols] as tensor <name> of codes, with its scales
 /// in <name>.scale and its zero points in <name>.zero_point.
 template <class C>

@@ -44,11 +44,12 @@ struct CodedLayout {
 template <WeightCode C>
 struct CodeRules {
   static constexpr bool is_float8 = C::dtype == DType::f8_e4m3 || C::dtype == DType::f8_e5m2;
-  static constexpr bool signed_scales = C::bits == 4;
+  static constexpr bool signed_scales = C::scale_dtype == DType::f16;
 
   /// The largest |value| / scale.
   static constexpr float reach() {
-    if constexpr (C::bits == 4) return 8.0f;
+    if constexpr (C::bits == 4) return C::scale_dtype == DType::f16 ? 8.0f : 1.0f;
+    if constexpr (C::dtype == DType::i8) return 128.0f;
     if constexpr (C::dtype == DType::f8_e4m3) return E4M3::largest;
     if constexpr (C::dtype == DType::f8_e5m2) return E5M2::largest;
     return 255.0f;

@@ -10,8 +10,10 @@
 #include "tenon/weights/code.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float8.h"
+#include "tenon/weights/group_int8.h"
 #include "tenon/weights/int4_code.h"
 #include "tenon/weights/int8.h"
+#include "tenon/weights/normal_float4.h"
 
 namespace tenon {
 
@@ -20,8 +22,9 @@ template <WeightCode... Codes>
 struct CodeList {};
 
 /// The codes of the library.
-using BuiltInCodes = CodeList<BFloat16Code, Float16Code, Float8Code<E4M3>, Float8Code<E5M2>, Int8Code<PerRow>,
-                              Int8Code<PerTensor>, Int4Code<32>, Int4Code<64>, Int4Code<128>>;
+using BuiltInCodes =
+    CodeList<BFloat16Code, Float16Code, Float8Code<E4M3>, Float8Code<E5M2>, Int8Code<PerRow>, Int8Code<PerTensor>,
+             GroupInt8Code, Int4Code<32>, Int4Code<64>, Int4Code<128>, NormalFloat4Code>;
 
 /// A code without scales: each code is a number. Files store it as an ordinary tensor, in the shape and order of the
 /// model's authors.

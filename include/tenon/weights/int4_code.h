@@ -115,15 +115,14 @@ struct Int4Code {
   }
 
   /// The code 0 .. 15 of weight i of a block, counted row by row.
-  static int code(const CodeBlock& block, std::size_t i) {
-    return static_cast<int>(block.codes[i / 2] >> (i % 2 * 4) & std::byte{15});
-  }
+  static int code(const CodeBlock& block, std::size_t i) { return four_bits(block, i); }
+  TENON_HD static float decoded(int code, float scale) { return static_cast<float>(code - 8) * scale; }
 
   static float value(const CodeBlock& block, int row, int col) {
     const auto cols = static_cast<std::size_t>(block.cols), r = static_cast<std::size_t>(row),
                c = static_cast<std::size_t>(col);
     const std::size_t groups = (cols + Group - 1) / Group;
-    return static_cast<float>(code(block, r * cols + c) - 8) * block.scales[r * groups + c / Group];
+    return decoded(code(block, r * cols + c), block.scales[r * groups + c / Group]);
   }
 
  private:

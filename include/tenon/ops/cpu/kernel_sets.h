@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tenon/core/normal_float4.h"
 #include "tenon/ops/cpu/kernel_types.h"
 #include "tenon/ops/sincos.h"
 

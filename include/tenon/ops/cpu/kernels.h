@@ -31,6 +31,8 @@ extern template const PanelKernels<CodePanels<float8<E4M3>>>& panel_kernels_for<
 extern template const PanelKernels<CodePanels<float8<E5M2>>>& panel_kernels_for<CodePanels<float8<E5M2>>>(Isa isa);
 extern template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);
 extern template const PanelKernels<Int4Panels>& panel_kernels_for<Int4Panels>(Isa isa);
+extern template const PanelKernels<NormalFloat4Panels>& panel_kernels_for<NormalFloat4Panels>(Isa isa);
+extern template const PanelKernels<GroupInt8Panels>& panel_kernels_for<GroupInt8Panels>(Isa isa);
 extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
 extern template const AttentionKernels<bfloat16>& attention_kernels_for<bfloat16>(Isa isa);
 extern template const AttentionKernels<float16>& attention_kernels_for<float16>(Isa isa);

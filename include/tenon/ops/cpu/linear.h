@@ -41,6 +41,8 @@ template <class Code>
 ActivationPacking packing_of(const CodePanels<Code>& weight) {
   return weight.zero_points ? ActivationPacking{.group = weight.cols, .factor = -1.0f} : ActivationPacking{};
 }
+inline ActivationPacking packing_of(const NormalFloat4Panels&) { return {}; }
+inline ActivationPacking packing_of(const GroupInt8Panels&) { return {}; }
 /// Kernels read codes as 0 .. 15; a factor of -8 makes them -8 .. 7.
 inline ActivationPacking packing_of(const Int4Panels& weight) {
   return {.group = weight.group, .factor = -8.0f, .nibbles = true};

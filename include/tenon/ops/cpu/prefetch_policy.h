@@ -16,6 +16,8 @@ constexpr double weight_bytes(const CodePanels<Code>&) {
   return sizeof(Code);
 }
 constexpr double weight_bytes(const Int4Panels&) { return 0.5; }
+constexpr double weight_bytes(const NormalFloat4Panels&) { return 0.5; }
+constexpr double weight_bytes(const GroupInt8Panels&) { return 1; }
 template <class Layout>
 constexpr double weight_bytes(const Layout&) {
   return 0;

@@ -1,0 +1,58 @@
+// Weights as NormalFloat4, the four-bit code of QLoRA: a table of sixteen values, and the largest magnitude of each
+// group of 64 columns in float32.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "tenon/core/normal_float4.h"
+#include "tenon/weights/group_weights.h"
+
+namespace tenon {
+
+/// The code of NormalFloat4, as bitsandbytes' quantize_4bit makes it with its blocksize of 64. Its blocks run over the
+/// ends of rows; these do not. Where rows are multiples of 64 columns, encoding a decoded matrix gives its codes again.
+struct NormalFloat4Code {
+  static constexpr std::string_view name = "nf4";
+  static constexpr DType dtype = DType::u8, scale_dtype = DType::f32;
+  static constexpr int bits = 4, group = NormalFloat4Panels::group;
+  static constexpr bool has_scales = true, has_zero_points = false, per_tensor = false;
+
+  static void encode(int cols, std::span<const float> rows, const ValueRange&, CodeBlock& out) {
+    out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
+    out.cols = cols;
+    out.codes.assign((rows.size() + 1) / 2, std::byte{});
+    out.scales.clear();
+    for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(cols)) {
+      for (int first = 0; first < cols; first += group) {
+        const std::size_t begin = row + static_cast<std::size_t>(first);
+        const auto values = rows.subspan(begin, static_cast<std::size_t>(std::min(group, cols - first)));
+        float largest = 0;
+        for (const float v : values) largest = std::max(largest, std::fabs(v));
+        out.scales.push_back(largest);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const int code = nearest_normal_float4(largest > 0 ? values[i] / largest : 0.0f);
+          out.codes[(begin + i) / 2] |= static_cast<std::byte>(code << ((begin + i) % 2 * 4));
+        }
+      }
+    }
+  }
+
+  /// The code 0 .. 15 of weight i of a block, counted row by row.
+  static int code(const CodeBlock& block, std::size_t i) { return four_bits(block, i); }
+  TENON_HD static float decoded(int code, float scale) { return normal_float4(code) * scale; }
+
+  static float value(const CodeBlock& block, int row, int col) {
+    const auto i = static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col);
+    return decoded(code(block, i),
+                   block.scales[static_cast<std::size_t>(row * ((block.cols + group - 1) / group) + col / group)]);
+  }
+};
+
+/// Weight policy: NormalFloat4 weights, float32 activations and sums.
+struct NormalFloat4 : GroupWeights<NormalFloat4Code, NormalFloat4Panels> {};
+static_assert(WeightPolicy<NormalFloat4> && WeightCode<NormalFloat4Code>);
+
+}  // namespace tenon
