@@ -264,7 +264,7 @@ std::string describe_adapter(const std::filesystem::path& folder, const tenon::A
       ranks.insert(std::to_string(f.rank));
       scales.insert(formatted("%g", f.scale));
       types.insert(std::string(tenon::dtype_name(f.a->dtype)));
-      bytes += adapter.bytes_of(*f.a) + adapter.bytes_of(*f.b);
+      bytes += f.a_bytes() + f.b_bytes();
     }
     std::string text = "rank " + list_of(ranks) + ", scale " + list_of(scales) + ", " +
                        std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) +

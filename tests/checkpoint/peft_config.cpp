@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(other_forms_of_the_same) {
 }
 
 BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
-  for (const char* type : {"\"PREFIX_TUNING\"", "\"ADALORA\"", "\"XLORA\"", "\"lora\""})
+  for (const char* type : {"\"PREFIX_TUNING\"", "\"LOHA\"", "\"XLORA\"", "\"lora\""})
     BOOST_TEST(mentions(refused("peft_type", type), {"not supported", "LORA"}));
   BOOST_TEST(mentions(refused("peft_type", "null"), {"string"}));
   BOOST_TEST(mentions(refused("peft_type", ""), {"missing"}));
@@ -131,7 +131,6 @@ BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
                                                           {"trainable_token_indices", ""},
                                                           {"target_parameters", "[]"},
                                                           {"layer_replication", "[]"},
-                                                          {"alora_invocation_tokens", "[]"},
                                                           {"arrow_config", ""},
                                                           {"kasa_config", ""},
                                                           {"monteclora_config", ""},

@@ -67,33 +67,34 @@ class ResidentAdapter {
   /// Reads all factors. Errors name file and tensor, for example if a value is not finite.
   ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites)
       : by_place_(static_cast<std::size_t>(sites.layers * kSites)) {
-    PeftDigest digest(adapter.factors().size());
+    PeftDigest digest(adapter.config(), adapter.factors().size());
     factors_ = device.allocate(bytes_of(adapter));
     std::byte* next = factors_.data();
     for (const PeftFactors& f : adapter.factors()) {
       const AdapterSite& site = sites.sites[f.module];
       digest.add(f.scale);
       std::byte* const a = next;
-      device.fill({a, size_of(*f.a)}, [&](std::span<std::byte> host) {
-        adapter.read(*f.a, host);
-        digest.add(*f.a, host);
+      device.fill({a, f.a_bytes()}, [&](std::span<std::byte> host) {
+        adapter.read_a(f, host);
+        digest.add_a(f, host);
       });
-      next += padded(*f.a);
+      next += padded(f.a_bytes());
       std::byte* const b = next;
-      device.fill({b, size_of(*f.b)}, [&](std::span<std::byte> host) {
+      device.fill({b, f.b_bytes()}, [&](std::span<std::byte> host) {
         std::vector<std::byte> stored(host.size());
-        adapter.read(*f.b, stored);
-        digest.add(*f.b, stored);
+        adapter.read_b(f, stored);
+        digest.add_b(f, stored);
         if (f.type == FactorType::float32)
           in_blocks<std::uint32_t>(stored, site, f.rank, host);
         else
           in_blocks<std::uint16_t>(stored, site, f.rank, host);
       });
-      next += padded(*f.b);
+      next += padded(f.b_bytes());
       by_place_[static_cast<std::size_t>(site.layer * kSites + static_cast<int>(site.site))].push_back(
           {a, b, f.type, f.rank, static_cast<float>(f.scale), site.first_output, site.module.outputs});
     }
     digest_ = digest.text();
+    invocation_ = adapter.config().invocation_tokens;
     table_.emplace(device, by_place_);
   }
 
@@ -103,23 +104,22 @@ class ResidentAdapter {
   const AdapterSet& set() const { return table_->set(); }
   /// [layers * kSites]: the updates, for tables that combine several adapters.
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
+  /// AdapterLease::invocation.
+  const std::vector<TokenId>& invocation() const { return invocation_; }
   /// Bytes of the factors in device memory.
   std::size_t bytes() const { return factors_.bytes(); }
   /// bytes() of a resident adapter of this file. The update table is not counted.
   static std::size_t bytes_of(const PeftAdapter& adapter) {
     std::size_t bytes = 0;
-    for (const PeftFactors& f : adapter.factors()) bytes += padded(*f.a) + padded(*f.b);
+    for (const PeftFactors& f : adapter.factors()) bytes += padded(f.a_bytes()) + padded(f.b_bytes());
     return bytes;
   }
 
  private:
   static constexpr std::size_t kLine = 64;
 
-  static std::size_t size_of(const TensorInfo& tensor) {
-    return static_cast<std::size_t>(PeftAdapter::bytes_of(tensor));
-  }
   // Each factor begins at a cache line.
-  static std::size_t padded(const TensorInfo& tensor) { return (size_of(tensor) + kLine - 1) / kLine * kLine; }
+  static std::size_t padded(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
   // Reorders [outputs, rank] of the file into the blocks of LowRank::b. Outputs are in the order of the model.
   template <class Word>
@@ -138,6 +138,7 @@ class ResidentAdapter {
   }
 
   std::string digest_;
+  std::vector<TokenId> invocation_;
   typename D::Memory factors_;
   std::vector<std::vector<LowRank>> by_place_;
   std::optional<UpdateTable<D>> table_;

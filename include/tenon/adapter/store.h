@@ -229,10 +229,13 @@ class AdapterStore {
       throw budget_exhausted();  // before holding adapters that the first request may need
     std::vector<Handle> handles;
     std::string identity;
+    std::vector<TokenId> invocation;
     try {
       for (const AdapterUse& use : uses) {
         handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
         identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+        invocation = handles.back()->invocation();
+        if (uses.size() > 1 && !invocation.empty()) refuse_activated_sum(use.name);
       }
     } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
@@ -244,7 +247,8 @@ class AdapterStore {
       return AdapterLease{{std::make_shared<const NotifyingHold>(std::move(owner), queue_), &set},
                           std::move(identity),
                           tenant,
-                          queue_.get()};
+                          queue_.get(),
+                          std::move(invocation)};
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();
@@ -253,6 +257,11 @@ class AdapterStore {
     auto composed = compositions_.get(identity, uses, std::move(handles), make_device_);
     const AdapterSet& set = composed->table.set();
     return hold(std::move(composed), set);
+  }
+
+  [[noreturn]] static void refuse_activated_sum(const std::string& name) {
+    throw Error(Error::Kind::unsupported, "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
+                "acts from its alora_invocation_tokens on, and cannot be added to other adapters; use it alone");
   }
 
   bool all_usable(std::span<const AdapterUse> uses, const AdmissionQueue::Waiter& waiter) const {

@@ -10,15 +10,19 @@
 
 namespace tenon {
 
-TENON_INLINE PeftDigest::PeftDigest(std::size_t factors) {
+TENON_INLINE PeftDigest::PeftDigest(const PeftConfig& config, std::size_t factors) {
   hash_.update("tenon adapter 1\n");
   add(std::uint64_t{factors});
+  if (config.invocation_tokens.empty()) return;
+  hash_.update("invocation\n");
+  for (const std::int32_t token : config.invocation_tokens) add(static_cast<std::uint64_t>(token));
 }
 
-TENON_INLINE void PeftDigest::add(const TensorInfo& tensor, std::span<const std::byte> bytes) {
-  const std::string layout =
-      tensor.name + '\n' + std::string(dtype_name(tensor.dtype)) + ' ' + shape_text(tensor.shape) + '\n';
-  // The size of the values follows from the layout, so no two adapters hash the same bytes.
+TENON_INLINE void PeftDigest::add(const TensorInfo& tensor, const TensorInfo* gain, std::span<const std::byte> bytes) {
+  const std::string layout = (gain ? gain->name + ' ' : std::string()) + tensor.name + '\n' +
+                             std::string(dtype_name(tensor.dtype)) + ' ' + shape_text(tensor.shape) + '\n';
+  // The number of values follows from the layout and, for a part of a tensor, from the module: no two adapters of a
+  // model hash the same bytes.
   add(std::uint64_t{layout.size()});
   hash_.update(layout);
   hash_.update(bytes);
@@ -56,16 +60,56 @@ TENON_INLINE void PeftAdapter::read_floats(const TensorInfo& tensor, std::span<f
     detail::refuse_file(tensors_.where(tensor), "holds NaN or infinity; every value must be finite");
 }
 
+TENON_INLINE void PeftAdapter::read_scaled(const TensorInfo& matrix, const TensorInfo& gain, int rows, int cols,
+                                           std::span<float> out) const {
+  std::vector<float> gains(static_cast<std::size_t>(gain.shape[0]));
+  read_floats(gain, gains);
+  tensors_.read(matrix, 0, static_cast<std::uint64_t>(rows), 0, static_cast<std::uint64_t>(cols), out.data());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] *= gains[i / static_cast<std::size_t>(cols)];
+  if (!all_finite(out))
+    detail::refuse_file(tensors_.where(matrix),
+                        "times " + printable(gain.name) + " has a value that is not finite; every value must be");
+}
+
+TENON_INLINE void PeftAdapter::read_a_floats(const PeftFactors& f, std::span<float> out) const {
+  if (f.a_gain)
+    read_scaled(*f.a, *f.a_gain, f.rank, f.inputs, out);
+  else
+    read_floats(*f.a, out);
+}
+
+TENON_INLINE void PeftAdapter::read_b_floats(const PeftFactors& f, std::span<float> out) const {
+  if (f.b_gain)
+    read_scaled(*f.b, *f.b_gain, f.outputs, f.rank, out);
+  else
+    read_floats(*f.b, out);
+}
+
+TENON_INLINE void PeftAdapter::read_a(const PeftFactors& f, std::span<std::byte> out) const {
+  if (!f.derived()) return read(*f.a, out);
+  std::vector<float> floats(out.size() / sizeof(float));
+  read_a_floats(f, floats);
+  std::memcpy(out.data(), floats.data(), out.size());
+}
+
+TENON_INLINE void PeftAdapter::read_b(const PeftFactors& f, std::span<std::byte> out) const {
+  if (!f.derived()) return read(*f.b, out);
+  std::vector<float> floats(out.size() / sizeof(float));
+  read_b_floats(f, floats);
+  std::memcpy(out.data(), floats.data(), out.size());
+}
+
 TENON_INLINE std::string PeftAdapter::digest() const {
-  PeftDigest all(factors_.size());
+  PeftDigest all(config_, factors_.size());
   std::vector<std::byte> bytes;
   for (const PeftFactors& each : factors_) {
     all.add(each.scale);
-    for (const TensorInfo* tensor : {each.a, each.b}) {
-      bytes.resize(static_cast<std::size_t>(bytes_of(*tensor)));
-      read(*tensor, bytes);
-      all.add(*tensor, bytes);
-    }
+    bytes.resize(each.a_bytes());
+    read_a(each, bytes);
+    all.add_a(each, bytes);
+    bytes.resize(each.b_bytes());
+    read_b(each, bytes);
+    all.add_b(each, bytes);
   }
   return all.text();
 }
@@ -76,20 +120,50 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
   std::vector<bool> known(tensors_.tensors().size());
   for (const PeftTarget& target : targets) {
     const PeftModule& module = modules[target.module];
-    const auto inputs = static_cast<std::uint64_t>(module.inputs), outputs = static_cast<std::uint64_t>(module.outputs);
-    const auto rank = static_cast<std::uint64_t>(target.rank);
-    const std::string stem = "base_model.model." + module.path;
-    const TensorInfo& a = factor(stem + ".lora_A", name, {rank, inputs}, target.rank);
-    const TensorInfo& b = factor(stem + ".lora_B", name, {outputs, rank}, target.rank);
-    if (a.dtype != b.dtype)
-      throw Error(Error::Kind::unsupported, tensors_.where(b),
-                  "is " + std::string(dtype_name(b.dtype)) + ", and lora_A is " + std::string(dtype_name(a.dtype)) +
-                      ": both factors of a module must be of one type");
-    factors_.push_back({target.module, target.rank, target.scale, type_of(a.dtype), &a, &b});
-    for (const TensorInfo* each : {&a, &b}) known[static_cast<std::size_t>(each - tensors_.tensors().data())] = true;
+    factors_.push_back(config_.kind == PeftKind::vera ? factors_of_vera(module, target)
+                                                      : factors_of(module, target, name));
+    const PeftFactors& f = factors_.back();
+    for (const TensorInfo* each : {f.a, f.b, f.a_gain, f.b_gain})
+      if (each) known[static_cast<std::size_t>(each - tensors_.tensors().data())] = true;
   }
   for (std::size_t i = 0; i < known.size(); ++i)
     if (!known[i]) check_copy(tensors_.tensors()[i], base);
+}
+
+TENON_INLINE PeftFactors PeftAdapter::factors_of(const PeftModule& module, const PeftTarget& target,
+                                                 const std::string& name) const {
+  const auto inputs = static_cast<std::uint64_t>(module.inputs), outputs = static_cast<std::uint64_t>(module.outputs);
+  const auto rank = static_cast<std::uint64_t>(target.rank);
+  const std::string stem = "base_model.model." + module.path;
+  PeftFactors f{target.module, module.inputs, module.outputs, target.rank, target.scale};
+  if (config_.kind == PeftKind::adalora) {
+    f.a = &tensor_of(stem + ".lora_A", {rank, inputs});
+    f.b = &tensor_of(stem + ".lora_B", {outputs, rank});
+    f.a_gain = &tensor_of(stem + ".lora_E", {rank, 1});
+    return f;
+  }
+  const TensorInfo& a = factor(stem + ".lora_A", name, {rank, inputs}, target.rank);
+  const TensorInfo& b = factor(stem + ".lora_B", name, {outputs, rank}, target.rank);
+  if (a.dtype != b.dtype)
+    throw Error(Error::Kind::unsupported, tensors_.where(b),
+                "is " + std::string(dtype_name(b.dtype)) + ", and lora_A is " + std::string(dtype_name(a.dtype)) +
+                    ": both factors of a module must be of one type");
+  f.type = type_of(a.dtype);
+  f.a = &a;
+  f.b = &b;
+  return f;
+}
+
+TENON_INLINE PeftFactors PeftAdapter::factors_of_vera(const PeftModule& module, const PeftTarget& target) const {
+  const auto inputs = static_cast<std::uint64_t>(module.inputs), outputs = static_cast<std::uint64_t>(module.outputs);
+  const auto rank = static_cast<std::uint64_t>(target.rank);
+  const std::string stem = "base_model.model." + module.path;
+  PeftFactors f{target.module, module.inputs, module.outputs, target.rank, target.scale};
+  f.a = &tensor_of("base_model.vera_A", {rank, inputs}, true);
+  f.b = &tensor_of("base_model.vera_B", {outputs, rank}, true);
+  f.a_gain = &tensor_of(stem + ".vera_lambda_d", {rank});
+  f.b_gain = &tensor_of(stem + ".vera_lambda_b", {outputs});
+  return f;
 }
 
 TENON_INLINE std::string PeftAdapter::adapter_name() const {
@@ -141,6 +215,25 @@ TENON_INLINE const TensorInfo& PeftAdapter::factor(const std::string& stem, cons
     detail::refuse_file(tensors_.where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " +
                                                      shape_text(shape) + ": " + kPeftConfigName +
                                                      " gives its module the rank r = " + std::to_string(rank));
+  return *tensor;
+}
+
+TENON_INLINE const TensorInfo& PeftAdapter::tensor_of(const std::string& name, const std::vector<std::uint64_t>& shape,
+                                                      bool at_least) const {
+  const TensorInfo* tensor = tensors_.find(name);
+  if (tensor == nullptr)
+    detail::refuse_file(tensors_.name() + ": " + printable(name),
+                        "the tensor is missing; " + std::string(kPeftConfigName) + " targets its module");
+  if (!is_weight(tensor->dtype))
+    throw Error(Error::Kind::unsupported, tensors_.where(*tensor),
+                "is " + std::string(dtype_name(tensor->dtype)) + "; it can be F32, F16 or BF16");
+  const bool fits = tensor->shape.size() == shape.size() &&
+                    std::equal(shape.begin(), shape.end(), tensor->shape.begin(), [&](auto needed, auto stored) {
+                      return at_least ? stored >= needed : stored == needed;
+                    });
+  if (!fits)
+    detail::refuse_file(tensors_.where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " +
+                                                     (at_least ? "at least " : "") + shape_text(shape));
   return *tensor;
 }
 

@@ -23,12 +23,24 @@ namespace tenon {
 
 /// The low-rank factors of one module: y += scale * B (A x).
 struct PeftFactors {
-  std::size_t module = 0;                 ///< index into the modules given to PeftAdapter::open
+  std::size_t module = 0;  ///< index into the modules given to PeftAdapter::open
+  int inputs = 0, outputs = 0;
   int rank = 0;                           ///< number of rows of A and of columns of B
   double scale = 0;                       ///< `scale` of the formula
-  FactorType type = FactorType::float32;  ///< element type of both tensors
-  const TensorInfo* a = nullptr;          ///< [rank, inputs]
-  const TensorInfo* b = nullptr;          ///< [outputs, rank]
+  FactorType type = FactorType::float32;  ///< of the factors that read_a and read_b give
+  const TensorInfo* a = nullptr;          ///< [rank, inputs], or more columns: the first `inputs` of each row count
+  const TensorInfo* b = nullptr;          ///< [outputs, rank], or more rows
+  const TensorInfo* a_gain = nullptr;     ///< [rank], factors of the rows of A; null: 1
+  const TensorInfo* b_gain = nullptr;     ///< [outputs], factors of the rows of B; null: 1
+
+  /// Whether factors are computed from several tensors. They are float32 then, each product rounded once.
+  bool derived() const { return a_gain != nullptr; }
+  std::size_t a_bytes() const {
+    return bytes_of(type) * static_cast<std::size_t>(rank) * static_cast<std::size_t>(inputs);
+  }
+  std::size_t b_bytes() const {
+    return bytes_of(type) * static_cast<std::size_t>(outputs) * static_cast<std::size_t>(rank);
+  }
 };
 
 /// Computes PeftAdapter::digest incrementally, for code that reads the factors anyway. Add, for each factor pair in
@@ -36,16 +48,22 @@ struct PeftFactors {
 class PeftDigest {
  public:
   /// `factors`: number of factor pairs that will be added.
-  explicit PeftDigest(std::size_t factors);
+  PeftDigest(const PeftConfig& config, std::size_t factors);
   /// `scale`: of the next factor pair.
   void add(double scale) { add(std::bit_cast<std::uint64_t>(scale)); }
-  /// `bytes`: the values of the tensor as stored in the file.
-  void add(const TensorInfo& tensor, std::span<const std::byte> bytes);
+  /// `bytes`: what read_a gave.
+  void add_a(const PeftFactors& factors, std::span<const std::byte> bytes) { add(*factors.a, factors.a_gain, bytes); }
+  /// `bytes`: what read_b gave.
+  void add_b(const PeftFactors& factors, std::span<const std::byte> bytes) {
+    add(*factors.b, factors.derived() ? factors.a_gain : nullptr, bytes);
+  }
   /// "sha256:" and 64 hexadecimal digits.
   std::string text() const { return "sha256:" + hash_.hex(); }
 
  private:
   void add(std::uint64_t number) { hash_.update(std::as_bytes(std::span(&number, 1))); }
+  // gain: names the module where other modules share the tensor; null: the tensor's own name does.
+  void add(const TensorInfo& tensor, const TensorInfo* gain, std::span<const std::byte> bytes);
   Sha256 hash_;
 };
 
@@ -79,8 +97,17 @@ class PeftAdapter {
   void read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
   void read(const TensorInfo& tensor, std::span<std::byte> out) const;
 
-  /// Reads the whole factor as float32. out: [number of its elements]. Errors as for `read`.
+  /// Reads A [rank, inputs] or B [outputs, rank] of a factor pair, in its type. out: a_bytes() or b_bytes() bytes.
+  /// Errors as for `read`; invalid_file, too, if a product of a derived factor is beyond float32.
+  void read_a(const PeftFactors& factors, std::span<std::byte> out) const;
+  void read_b(const PeftFactors& factors, std::span<std::byte> out) const;
+
+  /// Reads the whole tensor as float32. out: [number of its elements]. Errors as for `read`.
   void read_floats(const TensorInfo& tensor, std::span<float> out) const;
+
+  /// The same as read_a and read_b in float32. out: [rank, inputs] or [outputs, rank].
+  void read_a_floats(const PeftFactors& factors, std::span<float> out) const;
+  void read_b_floats(const PeftFactors& factors, std::span<float> out) const;
 
   /// Identifies the effect of the adapter on the model, for caches of results computed under it. Two digests are equal
   /// if and only if modules, ranks, scales, types and values are equal; other fields of the config do not count.
@@ -91,6 +118,11 @@ class PeftAdapter {
   PeftAdapter(PeftConfig config, Checkpoint tensors) : config_(std::move(config)), tensors_(std::move(tensors)) {}
 
   void find_factors(std::span<const PeftModule> modules, std::span<const PeftTarget> targets, const PeftBase& base);
+  PeftFactors factors_of(const PeftModule& module, const PeftTarget& target, const std::string& name) const;
+  PeftFactors factors_of_vera(const PeftModule& module, const PeftTarget& target) const;
+
+  // Reads the first `cols` columns of the first `rows` rows of a matrix, times the gains of the rows.
+  void read_scaled(const TensorInfo& matrix, const TensorInfo& gain, int rows, int cols, std::span<float> out) const;
 
   // The adapter's name in keys such as lora_A.default.weight; empty where no key has one. Trainers that save the
   // model's state themselves write such keys, and PEFT reads them. Error invalid_file if there are several names.
@@ -102,6 +134,9 @@ class PeftAdapter {
   // `stem`: the key up to lora_A or lora_B. The adapter's name may follow it in the file.
   const TensorInfo& factor(const std::string& stem, const std::string& adapter, const std::vector<std::uint64_t>& shape,
                            int rank) const;
+  // A tensor of AdaLoRA or VeRA by its whole name. at_least: each dimension may be larger.
+  const TensorInfo& tensor_of(const std::string& name, const std::vector<std::uint64_t>& shape,
+                              bool at_least = false) const;
 
   static FactorType type_of(DType type);
 

@@ -157,6 +157,47 @@ PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson&
   return pattern;
 }
 
+TENON_INLINE void read_lora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
+  config.r = peft_rank(fields, "r");
+  config.alpha = peft_alpha(fields, "lora_alpha");
+  config.rslora = fields.boolean("use_rslora", false);
+  config.rank_pattern = peft_pattern(fields, ordered, "rank_pattern", peft_rank);
+  config.alpha_pattern = peft_pattern(fields, ordered, "alpha_pattern", peft_alpha);
+  if (fields.has("alora_invocation_tokens"))
+    config.invocation_tokens = fields.integers("alora_invocation_tokens", 0, std::numeric_limits<int>::max());
+}
+
+// rank_pattern: {path.lora_E: [whether each of init_r ranks was kept]}. PEFT reads no other field of LoRA's.
+TENON_INLINE void read_adalora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
+  config.kind = PeftKind::adalora;
+  config.r = peft_rank(fields, "init_r");
+  config.alpha = peft_alpha(fields, "lora_alpha");
+  const std::string key = "rank_pattern", end = ".lora_E";
+  if (!fields.has(key)) return;
+  const Fields patterns = fields.object(key);
+  for (const auto& [name, kept] : ordered.at(key).items()) {
+    if (!name.ends_with(end)) patterns.refuse(name, "must be the name of a tensor lora_E");
+    if (!kept.is_array())
+      patterns.refuse(name, "must be a list of true and false, is " + Fields::describe(patterns.value(name)));
+    int rank = 0;
+    for (const auto& each : kept) {
+      if (!each.is_boolean()) patterns.refuse(name, "must be a list of true and false");
+      rank += each.template get<bool>() ? 1 : 0;
+    }
+    if (rank == 0) refuse_peft(key + "." + name, "keeps no rank, which is not supported");
+    config.rank_pattern.emplace_back(name.substr(0, name.size() - end.size()), rank);
+  }
+}
+
+TENON_INLINE void read_vera(const Fields& fields, PeftConfig& config) {
+  config.kind = PeftKind::vera;
+  config.r = peft_rank(fields, "r");
+  if (!fields.boolean("save_projection", true))
+    refuse_peft("save_projection",
+                "is false: vera_A and vera_B are random numbers of torch, which the adapter's folder "
+                "lacks. Save it again with save_projection=True");
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
@@ -165,19 +206,19 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
   const JsonLimits limits{.depth = 16, .values = 100'000};
   const Json json = parse_json(text, kPeftConfigName, limits);
   const Fields fields(json, kPeftConfigName);
-  fields.choice("peft_type", {"LORA"});
+  const std::string type = fields.choice("peft_type", {"LORA", "ADALORA", "VERA"});
   PeftConfig config;
   detail::read_peft_features(fields, config);
   detail::refuse_peft_init(fields);
   fields.choice("task_type", {"CAUSAL_LM"}, "CAUSAL_LM");
   fields.choice("bias", {"none"}, "none");
-
-  config.r = detail::peft_rank(fields, "r");
-  config.alpha = detail::peft_alpha(fields, "lora_alpha");
-  config.rslora = fields.boolean("use_rslora", false);
   const auto ordered = parse_json<OrderedJson>(text, kPeftConfigName, limits);
-  config.rank_pattern = detail::peft_pattern(fields, ordered, "rank_pattern", detail::peft_rank);
-  config.alpha_pattern = detail::peft_pattern(fields, ordered, "alpha_pattern", detail::peft_alpha);
+  if (type == "ADALORA")
+    detail::read_adalora(fields, ordered, config);
+  else if (type == "VERA")
+    detail::read_vera(fields, config);
+  else
+    detail::read_lora(fields, ordered, config);
   detail::read_peft_targets(fields, config);
   detail::read_peft_layers(fields, config);
   config.tied_to_embedding = fields.boolean("ensure_weight_tying", false);

@@ -1,6 +1,7 @@
 // adapter_config.json of a LoRA adapter, as PEFT 0.21 reads it: which linears the adapter updates, with what rank and
 // scale.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -13,17 +14,25 @@ namespace tenon {
 
 inline constexpr const char* kPeftConfigName = "adapter_config.json";  ///< the file's name in an adapter folder
 
+/// How the tensors of an adapter make its updates.
+enum class PeftKind : std::uint8_t {
+  lora,     ///< y += scale * B (A x) (Hu et al., 2021)
+  adalora,  ///< y += scale * B (diag(E) A x) (Zhang et al., 2023)
+  vera,     ///< y += diag(lambda_b) B (diag(lambda_d) A x), A and B shared by all modules (Kopiczko et al., 2024)
+};
+
 /// The checked fields of an adapter_config.json.
 struct PeftConfig {
   template <class Value>
   using Pattern = std::vector<std::pair<std::string, Value>>;  ///< in the file's order: the first match counts
 
-  /// Rank, unless rank_pattern names the module.
+  PeftKind kind = PeftKind::lora;
+  /// Rank, unless rank_pattern names the module. AdaLoRA: init_r.
   int r = 0;
   /// lora_alpha, unless alpha_pattern names the module.
   double alpha = 0;
   bool rslora = false;        ///< scale = alpha / sqrt(r) instead of alpha / r
-  Pattern<int> rank_pattern;  ///< ranks of single modules
+  Pattern<int> rank_pattern;  ///< ranks of single modules. AdaLoRA: by the module's path
   /// Alphas of single modules.
   Pattern<double> alpha_pattern;
   bool all_linear = false;  ///< target_modules is "all-linear": every linear but the head
@@ -37,8 +46,11 @@ struct PeftConfig {
   std::vector<int> layers_to_transform;     ///< empty: all layers
   std::vector<std::string> layers_pattern;  ///< regular expressions before the layer's index; empty: anything
   bool tied_to_embedding = false;           ///< ensure_weight_tying: the head uses the embedding's factors
-  std::vector<std::string> inert;           ///< fields that are set and change no output
-  std::vector<std::string> unknown;         ///< fields that PEFT does not know; they are ignored
+  /// Activated LoRA (Greenewald et al., 2025): the update acts from the begin of the last occurrence of these tokens in
+  /// the prompt on. Empty: everywhere.
+  std::vector<std::int32_t> invocation_tokens;
+  std::vector<std::string> inert;    ///< fields that are set and change no output
+  std::vector<std::string> unknown;  ///< fields that PEFT does not know; they are ignored
 };
 
 /// Parses and checks the text of an adapter_config.json. Errors: invalid_file; unsupported if a field needs a

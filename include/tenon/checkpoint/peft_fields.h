@@ -23,7 +23,6 @@ inline constexpr PeftFeature kPeftFeatures[] = {
     {"trainable_token_indices", "", "trained rows of the embedding"},
     {"target_parameters", "[]", "updates of parameters that belong to no linear"},
     {"layer_replication", "[]", "a model of replicated layers"},
-    {"alora_invocation_tokens", "[]", "activated LoRA begins only at its invocation tokens"},
     {"arrow_config", "", "routing between adapters"},
     {"kasa_config", "", "KaSA changes the base weights"},
     {"monteclora_config", "", "factors drawn at random"},
@@ -43,15 +42,42 @@ inline constexpr const char* kPeftUsed[] = {"peft_type",
                                             "exclude_modules",
                                             "layers_to_transform",
                                             "layers_pattern",
-                                            "bias"};
+                                            "bias",
+                                            "alora_invocation_tokens",
+                                            "init_r",
+                                            "save_projection"};
 
 // Fields that change no output: they describe origin and training. fan_in_fan_out says how the base stores its weight;
-// A and B are stored the same way in both cases. The configs of EVA, CorDA and LoRA-GA belong to init_lora_weights.
-inline constexpr const char* kPeftInert[] = {
-    "task_type",         "auto_mapping",   "base_model_name_or_path", "revision",
-    "peft_version",      "lora_dropout",   "inference_mode",          "init_lora_weights",
-    "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
-    "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
+// A and B are stored the same way in both cases. The configs of EVA, CorDA and LoRA-GA belong to init_lora_weights. The
+// last two lines are of AdaLoRA's training and of VeRA's beginning.
+inline constexpr const char* kPeftInert[] = {"task_type",
+                                             "auto_mapping",
+                                             "base_model_name_or_path",
+                                             "revision",
+                                             "peft_version",
+                                             "lora_dropout",
+                                             "inference_mode",
+                                             "init_lora_weights",
+                                             "eva_config",
+                                             "corda_config",
+                                             "megatron_core",
+                                             "fan_in_fan_out",
+                                             "qalora_group_size",
+                                             "lora_ga_config",
+                                             "runtime_config",
+                                             "ensure_weight_tying",
+                                             "target_r",
+                                             "tinit",
+                                             "tfinal",
+                                             "deltaT",
+                                             "beta1",
+                                             "beta2",
+                                             "orth_reg_weight",
+                                             "total_step",
+                                             "vera_dropout",
+                                             "d_initial",
+                                             "projection_prng_key",
+                                             "init_weights"};
 
 // "adapter_config.json: <field>", for errors.
 std::string peft_where(const std::string& field);

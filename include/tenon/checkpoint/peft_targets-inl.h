@@ -102,6 +102,18 @@ TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t
   return layer && std::find(layers.begin(), layers.end(), *layer) != layers.end();
 }
 
+TENON_INLINE double peft_scale(const PeftConfig& config, double alpha, int rank) {
+  switch (config.kind) {
+    case PeftKind::adalora:
+      return alpha / (config.r + 1e-5);  // by init_r, after pruning, too (AdaLoraLayer.forward)
+    case PeftKind::vera:
+      return 1;
+    case PeftKind::lora:
+      break;
+  }
+  return alpha / (config.rslora ? std::sqrt(static_cast<double>(rank)) : rank);
+}
+
 // Throws: the field does not fit the model.
 TENON_INLINE void refuse_misfit(const std::string& field, std::string_view what) {
   refuse_peft(field, what, Error::Kind::invalid_file);
@@ -179,7 +191,7 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
     const bool own_alpha = alpha_at < alpha_keys.size();
     const int rank = rank_at == rank_keys.size() ? config.r : config.rank_pattern[rank_at].second;
     const double alpha = own_alpha ? config.alpha_pattern[alpha_at].second : config.alpha;
-    const double scale = alpha / (config.rslora ? std::sqrt(static_cast<double>(rank)) : rank);
+    const double scale = detail::peft_scale(config, alpha, rank);
     if (!(std::abs(scale) <= std::numeric_limits<float>::max()))
       detail::refuse_misfit(own_alpha ? "alpha_pattern." + config.alpha_pattern[alpha_at].first : "lora_alpha",
                             "gives a scale beyond the range of float32");
@@ -187,7 +199,8 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
     ranks.push_back(rank_at);
   }
   if (targets.empty()) detail::refuse_no_target(config, modules);
-  detail::require_peft_ranks(config, modules, targets, ranks);
+  if (config.kind != PeftKind::vera)  // one rank for all modules, however small
+    detail::require_peft_ranks(config, modules, targets, ranks);
   return targets;
 }
 

@@ -17,6 +17,10 @@ struct SequenceRows {
   int slot;        ///< number of the sequence in the cache view of this step
   int prompt = 0;  ///< tokens of its prompt, for rotary positions that scale with the text
   const AdapterSet* adapters = nullptr;  ///< adapters of its request, not owned; null: none
+  int adapters_from = 0;                 ///< position from which its rows have them
+
+  /// Its first row with adapters, relative to first_row; `rows` if none has.
+  int first_adapted() const { return adapters ? std::clamp(adapters_from - start, 0, rows) : rows; }
 };
 
 /// Rows of one sequence that a device takes together.

@@ -71,6 +71,9 @@ struct AdapterLease {
   std::string identity = {};                   ///< digests and weights: equal ones give equal bits
   int tenant = -1;              ///< number of the (first) adapter's name, for policies that are fair between adapters
   const void* owner = nullptr;  ///< the store that made it (AdapterStore::is_own), alive as long as `set`
+  /// An activated LoRA acts from the begin of the last occurrence of these tokens in the prompt on, or not at all;
+  /// empty: any other adapter, which acts everywhere.
+  std::vector<TokenId> invocation = {};
 };
 
 /// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.

@@ -61,7 +61,7 @@ struct LaunchedStep {
         report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch.tokens.size());
       batch.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch.sequences.size()),
-                                 s.read_at_once(), s.adapters.get()});
+                                 s.read_at_once(), s.adapters.get(), s.adapters_from});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
         if (picks_next || output.wants_logits(position, s.prompt_tokens)) {

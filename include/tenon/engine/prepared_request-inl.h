@@ -94,6 +94,8 @@ TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().
 
 TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, SeqId parent) const {
   const Options& o = options();
+  const std::optional<int> from = adapters_from();
+  constexpr int kNoLimit = std::numeric_limits<int>::max();
   return {.request = id,
           .choice = choice,
           .tokens = tokens(),
@@ -106,9 +108,19 @@ TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, Seq
           .tag = o.tag,
           .deadline = o.deadline,
           .identity = cache_identity(),
-          .adapters = lease().set,
-          .reuse_limit = choice == 0 ? detail::reuse_limit(o) : std::numeric_limits<int>::max(),
+          .adapters = from ? lease().set : nullptr,
+          .adapters_from = from.value_or(0),
+          .share_limit = from.value_or(0) > 0 ? *from : kNoLimit,
+          .reuse_limit = choice == 0 ? detail::reuse_limit(o) : kNoLimit,
           .parent = parent};
+}
+
+TENON_INLINE std::optional<int> PreparedRequest::adapters_from() const {
+  const std::vector<TokenId>& invocation = lease().invocation;
+  if (invocation.empty()) return 0;
+  const auto found = std::find_end(tokens().begin(), tokens().end(), invocation.begin(), invocation.end());
+  if (found == tokens().end()) return std::nullopt;
+  return static_cast<int>(found - tokens().begin());
 }
 
 // The salt comes last: it is the user's text, and imitates nothing that stands before it.
@@ -116,7 +128,7 @@ TENON_INLINE std::string PreparedRequest::cache_identity() const {
   const Options& o = options();
   std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
   if (positions_depend_on_prompt_) identity = std::to_string(tokens().size()) + " positions " + identity;
-  if (!lease().identity.empty()) identity = "adapters " + lease().identity + " " + identity;
+  if (!lease().identity.empty() && adapters_from() == 0) identity = "adapters " + lease().identity + " " + identity;
   return identity;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,8 +53,11 @@ class PreparedRequest {
 
   explicit PreparedRequest(Request request) : request_(std::move(request)) {}
 
-  // Names all that keys and values depend on beside the tokens: adapters, positions that stretch with the prompt, the
-  // salt.
+  // Position from which the lease's adapters act: 0, the begin of the last invocation in the prompt, or, where an
+  // activated LoRA is not invoked, none.
+  std::optional<int> adapters_from() const;
+  // Names all that the keys and values before adapters_from(), or all of them, depend on beside the tokens: adapters,
+  // positions that stretch with the prompt, the salt.
   std::string cache_identity() const;
 
   Request request_;  // without text: input_ids holds the prompt

@@ -37,7 +37,8 @@ struct LastRows {
       const int row = batch.logit_rows[i];
       while (row >= batch.sequences[s].first_row + batch.sequences[s].rows) ++s;
       const SequenceRows& from = batch.sequences[s];
-      sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot, from.prompt, from.adapters});
+      sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot, from.prompt, from.adapters,
+                           from.adapters_from});
     }
     return {nullptr, nullptr, sequences.data(), nullptr, batch.logit_count, batch.logit_count, 0, batch.longest};
   }

@@ -47,12 +47,13 @@ class LowRankUpdates {
   void arrange(D& device, const P& policy, const BatchView& batch) {
     groups_.clear();
     sites_ = 0;
-    const auto has_adapters = [](const SequenceRows& s) { return s.adapters != nullptr; };
+    const auto has_adapters = [](const SequenceRows& s) { return s.first_adapted() < s.rows; };
     if (!std::any_of(batch.sequences, batch.sequences + batch.sequence_count, has_adapters)) return;
     of_row_.assign(static_cast<std::size_t>(batch.rows), nullptr);
     for (int s = 0; s < batch.sequence_count; ++s) {
       const SequenceRows& rows = batch.sequences[s];
-      std::fill_n(of_row_.begin() + rows.first_row, rows.rows, rows.adapters);
+      const int first = rows.first_adapted();
+      std::fill_n(of_row_.begin() + rows.first_row + first, rows.rows - first, rows.adapters);
     }
     policy.arrange(of_row_, groups_);
     for (const AdapterGroup& group : groups_.groups) sites_ |= group.adapters->sites;

@@ -14,13 +14,17 @@ TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, cons
   for (const AdapterUse& use : uses) {
     detail::require(std::isfinite(use.weight), "merged", "the weight of an adapter must be finite");
     const PeftAdapter adapter = PeftAdapter::open(options.folder_of(use.name), modules, sites.base);
+    if (!adapter.config().invocation_tokens.empty())
+      detail::refuse_peft("alora_invocation_tokens",
+                          "activated LoRA begins only at its invocation tokens, and cannot be "
+                          "merged into the weights; use --lora segmented");
     for (const PeftFactors& f : adapter.factors()) {
       const PeftModule& module = modules[f.module];
       Update update{f.rank, module.inputs, f.scale * static_cast<double>(use.weight), {}, {}};
       update.a.resize(static_cast<std::size_t>(f.rank) * static_cast<std::size_t>(module.inputs));
       update.b.resize(static_cast<std::size_t>(f.rank) * static_cast<std::size_t>(module.outputs));
-      adapter.read_floats(*f.a, update.a);
-      adapter.read_floats(*f.b, update.b);
+      adapter.read_a_floats(f, update.a);
+      adapter.read_b_floats(f, update.b);
       by_tensor_[module.path.substr(prefix.size()) + ".weight"].push_back(std::move(update));
     }
     adapter.tensors().verify_unchanged();

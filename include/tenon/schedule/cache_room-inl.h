@@ -5,7 +5,8 @@
 namespace tenon {
 
 TENON_INLINE std::span<const TokenId> CacheRoom::reusable(const Sequence& s) {
-  return std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.known() - 1, std::max(s.reuse_limit, 0))));
+  const int most = std::min({s.known() - 1, s.reuse_limit, s.share_limit});
+  return std::span(s.tokens).first(static_cast<std::size_t>(std::max(most, 0)));
 }
 
 }  // namespace tenon

@@ -77,7 +77,8 @@ struct CacheRoom {
   void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
     if constexpr (ReusesPrefixes<L>) {
       if (reuses_prefixes)
-        ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(s.cached)), s.identity);
+        ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.cached, s.share_limit))),
+                       s.identity);
     }
   }
 
@@ -99,7 +100,7 @@ struct CacheRoom {
   }
 
   // Tokens that may come from the cache. The last known token is computed, for its logits, and so are all tokens from
-  // the first position whose logits the request asks for.
+  // the first position whose logits the request asks for, and those beyond share_limit.
   static std::span<const TokenId> reusable(const Sequence& s);
 
   // Tokens to take over from the parent: the prompt without its last token, once the parent has computed it; else 0.

@@ -54,6 +54,8 @@ class RequestQueue {
     s.deadline = request.deadline;
     s.identity = std::move(request.identity);
     s.adapters = std::move(request.adapters);
+    s.adapters_from = request.adapters_from;
+    s.share_limit = request.share_limit;
     s.reuse_limit = request.reuse_limit;
     const auto added = sequences_.emplace(seq, std::move(s)).first;
     try {

@@ -37,6 +37,9 @@ struct NewSequence {
   TimePoint deadline = TimePoint::max();
   std::string identity = {};  ///< all that keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
+  int adapters_from = 0;  ///< position from which they act
+  /// Tokens, from the first on, whose keys others may share: those behind them depend on more than `identity`.
+  int share_limit = std::numeric_limits<int>::max();
   int reuse_limit = std::numeric_limits<int>::max();  ///< prompt tokens that may come from the cache
   SeqId parent = kNoParent;  ///< a sequence with the same prompt, whose cache is shared once it has read that
 };
@@ -64,6 +67,8 @@ struct Sequence {
   TimePoint deadline = TimePoint::max();
   std::string identity;
   std::shared_ptr<const AdapterSet> adapters;  ///< kept until the sequence has ended
+  int adapters_from = 0;
+  int share_limit = std::numeric_limits<int>::max();
   int reuse_limit = 0;
   SeqId parent = kNoParent;
   std::vector<SeqId> children;  ///< that wait until this one has read the prompt
