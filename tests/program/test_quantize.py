@@ -9,7 +9,7 @@ import support
 from support import PROGRAM, TALES, ProgramTest, as_lines, json_lines, tenon
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-FORMATS = ["float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4", "bfloat16", "float16"]
+FORMATS = ["float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int8_group32", "int4", "nf4", "bfloat16", "float16"]
 # Policies that read the same codes and also round activations.
 ALSO = {"int8": ["int8_act8"], "int4": ["int4_act8"], "bfloat16": ["bfloat16_dot", "bfloat16_amx"]}
 LINES = as_lines([{"id": i, "input_ids": [5 + i, 17, 301], "max_new_tokens": 6, "ignore_eos": True, "logits_at": [0, 2], "logits_hash": True}
@@ -197,7 +197,7 @@ class InspectWeights(ProgramTest):
         # The sizes are those of packed weights: with scales, in whole panels of 16 rows; tables and vectors in float32.
         pinned = {24199168: ["float32"], 12664832: ["bfloat16", "bfloat16_dot", "bfloat16_amx", "float16"],
                   6969344: ["float8_e4m3", "float8_e5m2"], 7041024: ["int8", "int8_act8"], 6900864: ["int8_tensor"],
-                  4374528: ["int4", "int4_act8"], 4194304: ["int4_group64"], 4104192: ["int4_group128"]}
+                  4374528: ["int4", "int4_act8", "nf4"], 7258112: ["int8_group32"], 4194304: ["int4_group64"], 4104192: ["int4_group128"]}
         for count, words in pinned.items():
             for word in words:
                 self.assertRegex(text, r"\nweights      %s +%s bytes\n" % (word, "{:,}".format(count)))

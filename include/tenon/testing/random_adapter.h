@@ -21,7 +21,8 @@ namespace tenon::testing {
 struct RandomAdapter {
   int rank = 16;
   double alpha = 16;
-  std::uint64_t seed = 0;  ///< factors are drawn from it, in -1/8 .. 1/8
+  std::uint64_t seed = 0;                     ///< factors are drawn from it, in -1/8 .. 1/8
+  std::vector<std::int32_t> invocation = {};  ///< alora_invocation_tokens; empty: a plain LoRA
 };
 
 /// Writes an adapter, in float32, that updates all of `sites`. Makes the folder.
@@ -45,9 +46,13 @@ inline void write_adapter(const std::filesystem::path& folder, std::span<const A
     writer.write(plan.name, 0, std::as_bytes(std::span(values)));
   }
   writer.finish();
+  std::string invocation;
+  for (const std::int32_t token : adapter.invocation)
+    invocation += (invocation.empty() ? "" : ", ") + std::to_string(token);
   std::ofstream(folder / "adapter_config.json")
       << R"({"peft_type": "LORA", "r": )" << adapter.rank << R"(, "lora_alpha": )" << adapter.alpha
-      << R"(, "bias": "none", "target_modules": [)" << targets << "]}\n";
+      << R"(, "bias": "none", "alora_invocation_tokens": [)" << invocation << R"(], "target_modules": [)" << targets
+      << "]}\n";
 }
 
 /// Random adapters of one site in every layer, in a temporary folder that this object removes.
