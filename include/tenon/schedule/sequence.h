@@ -38,7 +38,7 @@ struct NewSequence {
   std::string identity = {};  ///< all that keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
   int adapters_from = 0;  ///< position from which they act
-  /// Tokens, from the first on, whose keys others may share: those behind them depend on more than `identity`.
+  /// Tokens, from the first on, whose keys others may share: those after them depend on more than `identity`.
   int share_limit = std::numeric_limits<int>::max();
   int reuse_limit = std::numeric_limits<int>::max();  ///< prompt tokens that may come from the cache
   SeqId parent = kNoParent;  ///< a sequence with the same prompt, whose cache is shared once it has read that

@@ -77,7 +77,7 @@ __device__ __forceinline__ void add_pair(float& first, float& second, float2 pai
   first = __fadd_rn(first, pair.x);
   second = __fadd_rn(second, pair.y);
 }
-/// Writes sums[i][2 h] and the next to columns first + 8 i and the next of a row. Nothing is written behind a row.
+/// Writes sums[i][2 h] and the next to columns first + 8 i and the next of a row. Nothing is written after a row.
 template <int Count>
 __device__ __forceinline__ void write_pairs(const MatrixView<float>& to, int row, int first, int outputs, int, int h,
                                             const float (&sums)[Count][4]) {
