@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "tenon/checkpoint/peft.h"
+#include "tenon/checkpoint/peft_fields.h"
 #include "tenon/core/require.h"
 #include "tenon/model/merged_updates.h"
 
