@@ -1,6 +1,7 @@
 // The host code of constrain/.
 #include "tenon/constrain/automaton-inl.h"
 #include "tenon/constrain/budget-inl.h"
+#include "tenon/constrain/calls-inl.h"
 #include "tenon/constrain/compile-inl.h"
 #include "tenon/constrain/constraints-inl.h"
 #include "tenon/constrain/expression-inl.h"

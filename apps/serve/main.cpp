@@ -239,6 +239,8 @@ int serve_with(Settings settings) {
   program::say_which_model(settings.model);
   std::unique_ptr<Model> model = model_of(settings);
   for (const std::string& line : model->settings().describe()) program::say(line);
+  if (model->chat_error())
+    program::say(std::string("warning: chat requests are refused: ") + model->chat_error()->what());
   serving.open(std::move(model));
   const char* const scheme = settings.tls_cert.empty() ? "http" : "https";
   program::say("listening on " + (settings.unix_socket.empty()

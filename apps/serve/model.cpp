@@ -85,10 +85,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                .parse_special = settings_.parse_special,
                .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
                .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
-      chat_(
-          ChatTemplate::chosen(settings_.chat_template, files.chat_template.empty()
-                                                            ? read_chat_template(program::model_folder(settings_.model))
-                                                            : files.chat_template)),
+      chat_(find_chat_template()),
       created_(static_cast<std::int64_t>(seconds_since_1970())) {
   for (const std::string& name : settings_.preload_adapters) {
     load_adapter(name);
@@ -154,30 +151,63 @@ std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& for
   return nullptr;
 }
 
-std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
-  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
-  // As the token is spelled: its bytes may be those of a byte-level token that looks the same.
-  const auto text_or_none = [&](std::optional<tenon::TokenId> id) {
-    for (const tenon::SpecialToken& token : tokenizer().special_tokens())
-      if (token.id == id) return token.text;
-    return std::string();
-  };
-  const RenderedChat chat =
-      chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
-  tenon::check_length_of_text(chat.text, tokenizer(), limits().max_input_tokens, "messages");
-  return tokenizer().encode_rendered(chat.text, chat.template_spans);
+std::optional<ChatTemplate> Model::find_chat_template() {
+  try {
+    return ChatTemplate::chosen(settings_.chat_template, program::model_folder(settings_.model), tokenizer(),
+                                local_now);
+  } catch (const Error& error) {
+    chat_error_ = error;
+    return std::nullopt;
+  }
 }
+
+std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::constrain::CallsForm& form) {
+  try {
+    std::call_once(chat_constraints_made_, [&] {
+      std::vector<tenon::TokenId> ends = config().eos, spelled;
+      ends.insert(ends.end(), chat_->turn_end().ids.begin(), chat_->turn_end().ids.end());
+      for (const bool tools : {false, true}) {
+        const AnswerStyle style = chat_->style(tools);
+        for (const std::string& marker : {style.think.begin, style.think.end, style.tools ? style.tools->marker : ""})
+          if (const auto id = tokenizer().special(marker)) spelled.push_back(*id);
+      }
+      chat_constraints_ = std::make_unique<tenon::constrain::Constraints>(
+          tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, std::move(ends), spelled));
+    });
+    return chat_constraints_->calls(form);
+  } catch (const tenon::constrain::Refused& refused) {
+    throw ApiError(ApiError::Kind::invalid, "`tools`: " + shown(refused.where()) + ": " + shown(refused.reason()),
+                   "tools");
+  }
+}
+
+Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation) const {
+  const auto refuse = [](const Error& error) {
+    throw ApiError(ApiError::Kind::invalid, "`messages`: " + shown(error.what(), 1000), "messages");
+  };
+  if (chat_error_) refuse(*chat_error_);
+  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
+  ChatPrompt prompt;
+  try {
+    prompt = chat_->render(std::move(conversation));
+  } catch (const Error& error) {
+    refuse(error);
+  }
+  tenon::check_length_of_text(prompt.text, tokenizer(), limits().max_input_tokens, "messages");
+  std::vector<tenon::TokenId> ids = tokenizer().encode_rendered(prompt.text, prompt.template_spans);
+  return {std::move(ids), std::move(prompt.text), prompt.thinking};
+}
+
+AnswerStyle Model::chat_style(bool tools) const { return chat_->style(tools); }
 
 void Model::add_chat_stops(tenon::Options& options) const {
   if (!chat_) return;
-  for (std::string& stop : chat_->stops()) {
-    const auto id = tokenizer().special(stop);
-    const auto& eos = config().eos;
-    if (!id)
-      options.stop.push_back(std::move(stop));
-    else if (!options.ignore_eos || std::find(eos.begin(), eos.end(), *id) == eos.end())
-      options.stop_ids.push_back(*id);
-  }
+  const tenon::chat::TurnEnd& end = chat_->turn_end();
+  const auto& eos = config().eos;
+  options.stop.insert(options.stop.end(), end.texts.begin(), end.texts.end());
+  for (const tenon::TokenId id : end.ids)
+    if (std::find(eos.begin(), eos.end(), id) == eos.end() && (!options.ignore_eos || id != tokenizer().end_of_text()))
+      options.stop_ids.push_back(id);
 }
 
 std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptText& how) const {

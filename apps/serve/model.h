@@ -65,9 +65,21 @@ class Model {
   // Compiled in the caller's thread. ApiError invalid with the field and the place in it.
   std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
 
-  // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no
-  // template.
-  std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
+  // The constraint of answers that call functions, in the vocabulary of chats: with the tokens that end a turn, and
+  // markers that are special tokens. As constraint().
+  std::shared_ptr<const tenon::Constraint> constraint(const tenon::constrain::CallsForm& form);
+
+  // A rendered conversation: what the model goes on from.
+  struct Chat {
+    std::vector<tenon::TokenId> ids;
+    std::string text;
+    bool thinking = false;  // the answer starts within the reasoning
+  };
+  // ApiError, with line and column of the template, where it refuses the conversation, or there is none.
+  Chat chat_prompt(tenon::chat::Conversation conversation) const;
+  AnswerStyle chat_style(bool tools) const;  // a template must be there
+  // Why the model's template cannot be used; none: it can, or there is none.
+  const std::optional<tenon::Error>& chat_error() const { return chat_error_; }
   void add_chat_stops(
       tenon::Options& options) const;  // what ends the assistant's turn; not an eos where that is ignored
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
@@ -75,6 +87,8 @@ class Model {
 
  private:
   explicit Model(Settings settings, const tenon::ModelFiles& files);
+
+  std::optional<ChatTemplate> find_chat_template();
 
   Settings settings_;
   const std::string boot_;
@@ -88,11 +102,14 @@ class Model {
   std::mutex numbering_;
   std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
   Gate listed_{kMostListedTogether};
+  std::optional<tenon::Error> chat_error_;
   std::optional<ChatTemplate> chat_;
   std::int64_t created_;
   std::mutex unloading_;
   std::once_flag constraints_made_;
   std::unique_ptr<tenon::constrain::Constraints> constraints_;
+  std::once_flag chat_constraints_made_;
+  std::unique_ptr<tenon::constrain::Constraints> chat_constraints_;
 };
 
 }  // namespace serve

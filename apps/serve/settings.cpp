@@ -110,7 +110,7 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.list("--served-model-name", s.served_model_names, "NAME,... (the folder's)",
              "names of the model to clients; answers say the first");
   flags.choice("--chat-template", s.chat_template, kChatTemplates,
-               "form of chat prompts; auto: that of tokenizer_config.json, where it is one of these");
+               "chat template; auto: the model's own, if it has one");
   flags.flag("--parse-special,!--no-parse-special", s.parse_special,
              "special tokens spelled in raw prompts are tokens, where a request does not say (on)");
   flags.flag("--lenient", s.lenient,

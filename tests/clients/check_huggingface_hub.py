@@ -162,7 +162,7 @@ def wrong_values_raise_with_the_reason():
     raises(BadRequestError, lambda: chat(max_tokens=100000), "max_tokens")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
+@case
 def tools_are_called():
     tool = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object", "properties": {}}}}
     answer = chat(tools=[tool], tool_choice="required", max_tokens=60)

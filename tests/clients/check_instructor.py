@@ -90,7 +90,7 @@ def unknown_model_raises():
     raises(Exception, lambda: create(Person, model="no-such-model"), "no-such-model")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
+@case
 def objects_by_tools():
     c = client(instructor.Mode.TOOLS)
     holds(isinstance(c.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": QUESTION}], max_tokens=120,

@@ -132,13 +132,13 @@ def unknown_model_raises():
     raises(openai.NotFoundError, lambda: chat(model="no-such-model").invoke(QUESTION), "no-such-model")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
+@case
 def structured_output_by_tools():
     person = chat(max_tokens=100).with_structured_output(Person, method="function_calling").invoke(QUESTION)
     holds(isinstance(person, Person), "no Person: %r" % person)
 
 
-@case(not_yet="NotFoundError.*404")
+@case
 def responses_are_made():
     equal(chat(use_responses_api=True).invoke(QUESTION).text, cases.tenon.reply())
 

@@ -114,7 +114,7 @@ def errors_have_their_classes():
     raises(litellm.BadRequestError, lambda: chat(temperature=-1), "temperature")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
+@case
 def tools_are_called():
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
     answer = chat(tools=[tool], tool_choice="required", max_tokens=60)

@@ -85,7 +85,7 @@ def unknown_model_raises():
     raises(openai.NotFoundError, lambda: llm("no-such-model").chat(MESSAGES), "no-such-model")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
+@case
 def tools_are_called():
     tool = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object", "properties": {}}}}
     answer = llm().chat(MESSAGES, tools=[tool], tool_choice="required")

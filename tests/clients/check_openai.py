@@ -245,16 +245,139 @@ def unknown_field_is_refused_by_name():
     raises(openai.BadRequestError, lambda: complete(extra_body={"no_such_field": 1}), "no_such_field")
 
 
-@case(not_yet="tool(s|_choice). is not supported")
-def tools_are_called():
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
-    answer = chat(tools=[tool], tool_choice="required", max_tokens=60)
-    equal(answer.choices[0].message.tool_calls[0].function.name, "look")
+PERSON_TOOL = {"type": "function", "function": {"name": "add_person", "description": "Adds a person.", "strict": True,
+                                                "parameters": Person.model_json_schema()}}
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+NAMED = {"type": "function", "function": {"name": "add_person"}}
 
 
-@case(not_yet="NotFoundError.*404")
+def check_calls(calls, most):
+    holds(1 <= len(calls) <= most, "calls: %r" % calls)
+    for call in calls:
+        equal(call.type, "function")
+        if call.function.name == "look":
+            equal(call.function.arguments, "{}")
+        else:
+            equal(call.function.name, "add_person")
+            is_person(call.function.arguments)
+
+
+@case
+def tools_that_must_be_called():
+    for tool_choice, parallel, most in [("required", True, 16), ("required", False, 1), (NAMED, True, 1)]:
+        for seed in range(4):
+            answer = chat(tools=[PERSON_TOOL, LOOK], tool_choice=tool_choice, parallel_tool_calls=parallel, max_tokens=400, temperature=1, seed=seed)
+            equal(answer.choices[0].finish_reason, "tool_calls")
+            equal(answer.choices[0].message.content, None)
+            check_calls(answer.choices[0].message.tool_calls, most)
+
+
+@case
+def tools_that_may_be_called():
+    message = chat(tools=[PERSON_TOOL, LOOK]).choices[0].message
+    equal(message.tool_calls, None)
+    holds(message.content, "no text")
+    equal(chat(tools=[LOOK], tool_choice="none").choices[0].message.content, cases.tenon.reply())
+
+
+@case
+def calls_are_streamed():
+    more = {"tools": [PERSON_TOOL, LOOK], "tool_choice": "required", "max_tokens": 400, "temperature": 1, "seed": 5}
+    whole = chat(**more).choices[0].message.tool_calls
+    names, arguments, reasons = [], [], []
+    for chunk in chat(stream=True, **more):
+        reasons.append(chunk.choices[0].finish_reason)
+        for call in chunk.choices[0].delta.tool_calls or []:
+            if call.id:
+                equal(call.index, len(names))
+                names.append(call.function.name)
+                arguments.append("")
+            arguments[call.index] += call.function.arguments
+    equal((names, arguments), ([c.function.name for c in whole], [c.function.arguments for c in whole]))
+    equal([r for r in reasons if r], ["tool_calls"])
+    with client().chat.completions.stream(model=MODEL, messages=MESSAGES, **more) as stream:
+        final = stream.get_final_completion()
+    equal([c.function.arguments for c in final.choices[0].message.tool_calls], arguments)
+
+
+@case
+def calls_and_their_results_go_back():
+    call = chat(tools=[PERSON_TOOL], tool_choice=NAMED, max_tokens=200).choices[0].message
+    result = {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": "added"}
+    again = chat(messages=[*MESSAGES, call, result], tools=[PERSON_TOOL])
+    holds(again.usage.prompt_tokens > 20, "the prompt has no calls")
+
+
+@case
+def tools_of_pydantic():
+    answer = client().chat.completions.parse(model=MODEL, messages=MESSAGES, tools=[openai.pydantic_function_tool(Person)], tool_choice="required",
+                                             parallel_tool_calls=False, max_tokens=300, temperature=0)
+    holds(isinstance(answer.choices[0].message.tool_calls[0].function.parsed_arguments, Person), "not parsed")
+
+
+@case
+def wrong_tools_are_refused_by_name():
+    error = raises(openai.BadRequestError, lambda: chat(tools=[LOOK], tool_choice={"type": "function", "function": {"name": "x"}}), "tool_choice")
+    equal(error.param, "tool_choice")
+    odd = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#a"}}}}}
+    equal(raises(openai.BadRequestError, lambda: chat(tools=[odd]), "dynamicRef").param, "tools")
+
+
+def respond(**more):
+    return client().responses.create(**{"model": MODEL, "input": QUESTION, "max_output_tokens": 16, "temperature": 0, **more})
+
+
+@case
 def responses_are_made():
-    equal(client().responses.create(model=MODEL, input=QUESTION, max_output_tokens=16, temperature=0).status, "incomplete")
+    answer = respond()
+    equal((answer.status, answer.incomplete_details.reason), ("incomplete", "max_output_tokens"))
+    equal(answer.output_text, cases.tenon.reply())
+    equal((answer.usage.output_tokens, answer.object), (16, "response"))
+
+
+@case
+def responses_of_conversations():
+    turns = [{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}, {"role": "assistant", "content": "Yes"},
+             {"role": "user", "content": QUESTION}]
+    equal(respond(input=turns, instructions="Be kind.").output_text,
+          cases.tenon.answer([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes"},
+                              {"role": "user", "content": QUESTION}]))
+
+
+@case
+def responses_are_streamed():
+    events = list(respond(stream=True))
+    equal([e.sequence_number for e in events], list(range(len(events))))
+    equal([e.type for e in events if not e.type.endswith("delta")],
+          ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.done",
+           "response.content_part.done", "response.output_item.done", "response.incomplete"])
+    equal("".join(e.delta for e in events if e.type == "response.output_text.delta"), cases.tenon.reply())
+    equal(events[-1].response.output_text, cases.tenon.reply())
+
+
+@case
+def responses_with_tools():
+    tool = {"type": "function", **PERSON_TOOL["function"]}
+    more = {"tools": [tool], "tool_choice": "required", "max_output_tokens": 200, "parallel_tool_calls": False}
+    call, = respond(**more).output
+    equal((call.type, call.name, call.status), ("function_call", "add_person", "completed"))
+    is_person(call.arguments)
+    events = list(respond(stream=True, **more))
+    equal("".join(e.delta for e in events if e.type == "response.function_call_arguments.delta"), call.arguments)
+    holds("response.function_call_arguments.done" in [e.type for e in events], "no done event")
+    turns = [{"role": "user", "content": QUESTION}, call.model_dump(), {"type": "function_call_output", "call_id": call.call_id, "output": "added"}]
+    holds(respond(input=turns, tools=[tool]).usage.input_tokens > 20, "the prompt has no calls")
+
+
+@case
+def responses_of_pydantic():
+    answer = client().responses.parse(model=MODEL, input=QUESTION, text_format=Person, max_output_tokens=200, temperature=0)
+    holds(isinstance(answer.output_parsed, Person), "not parsed")
+
+
+@case
+def responses_that_need_kept_state_are_refused():
+    raises(openai.BadRequestError, lambda: respond(previous_response_id="resp_1"), "previous_response_id")
 
 
 if __name__ == "__main__":

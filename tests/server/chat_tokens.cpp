@@ -4,12 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "serve/chat/chat_template.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
 
 BOOST_AUTO_TEST_SUITE(server_chat_tokens)
@@ -20,17 +19,22 @@ namespace {
 
 using Ids = std::vector<tenon::TokenId>;
 
-tenon::Tokenizer tokenizer_of(const std::string& family) {
-  return tenon::Tokenizer::load(TENON_SOURCE_DIR "/tests/tokenizer/data/" + family);
+const std::string kData = TENON_SOURCE_DIR "/tests/tokenizer/data/";
+
+tenon::Tokenizer tokenizer_of(const std::string& family) { return tenon::Tokenizer::load(kData + family); }
+
+// Messages as pairs of role and content.
+Ids ids_of(const std::filesystem::path& folder, const tenon::Tokenizer& tokenizer, const std::string& form,
+           const tenon::OrderedJson& messages) {
+  tenon::chat::Conversation talk{.add_generation_prompt = true};
+  for (const auto& each : messages) talk.messages.push_back({{"role", each[0]}, {"content", each[1]}});
+  const ChatPrompt chat = ChatTemplate::named(form, folder, tokenizer, local_now).render(std::move(talk));
+  return tokenizer.encode_rendered(chat.text, chat.template_spans);
 }
 
-Ids ids_of(const tenon::Tokenizer& tokenizer, const std::string& form, const std::vector<ChatMessage>& messages) {
-  const auto text = [&](std::optional<tenon::TokenId> id) {
-    return id ? std::string(tokenizer.bytes(*id)) : std::string();
-  };
-  const RenderedChat chat =
-      ChatTemplate::named(form).render(messages, text(tokenizer.begin_of_text()), text(tokenizer.end_of_text()));
-  return tokenizer.encode_rendered(chat.text, chat.template_spans);
+Ids ids_of(const std::string& family, const std::string& form, const tenon::OrderedJson& messages) {
+  const std::filesystem::path folder = kData + family;
+  return ids_of(folder, tenon::Tokenizer::load(folder), form, messages);
 }
 
 }  // namespace
@@ -44,10 +48,9 @@ BOOST_AUTO_TEST_CASE(conversations_as_the_reference_has_them) {
     const tenon::Tokenizer tokenizer = tokenizer_of(family);
     std::ifstream lines(TENON_SOURCE_DIR "/tests/tokenizer/data/" + family + "/chats.jsonl");
     for (std::string line; std::getline(lines, line); ++all) {
-      const auto json = nlohmann::json::parse(line);
-      std::vector<ChatMessage> messages;
-      for (const auto& each : json["messages"]) messages.push_back({each[0], each[1]});
-      BOOST_TEST((ids_of(tokenizer, json["form"], messages) == json["ids"].get<Ids>()), family << ": " << line);
+      const auto json = tenon::OrderedJson::parse(line);
+      BOOST_TEST((ids_of(kData + family, tokenizer, json["form"], json["messages"]) == json["ids"].get<Ids>()),
+                 family << ": " << line);
     }
   }
   BOOST_TEST(all == 240);
@@ -57,7 +60,8 @@ BOOST_AUTO_TEST_CASE(conversations_as_the_reference_has_them) {
 // each stretch after a special token than stretches encoded one by one.
 BOOST_AUTO_TEST_CASE(only_the_first_stretch_gets_a_prefix) {
   const tenon::Tokenizer tokenizer = tokenizer_of("mistral");
-  const Ids ids = ids_of(tokenizer, "mistral", {{"user", "Hello"}, {"assistant", "Hi"}, {"user", "Who"}});
+  const Ids ids = ids_of("mistral", "mistral",
+                         tenon::OrderedJson::parse(R"([["user", "Hello"], ["assistant", "Hi"], ["user", "Who"]])"));
   Ids one_by_one = {1};
   for (const std::string stretch : {"[INST] Hello [/INST]Hi", "[INST] Who [/INST]"}) {
     const Ids part = tokenizer.encode(stretch);
@@ -76,14 +80,16 @@ BOOST_AUTO_TEST_CASE(the_tokenizer_of_the_report) {
     return;
   }
   const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(model);
-  BOOST_TEST(ids_of(tokenizer, "mistral", {{"user", "Hello there, who are you?"}}).size() == 29u);
+  const auto question = tenon::OrderedJson::parse(R"([["user", "Hello there, who are you?"]])");
+  BOOST_TEST(ids_of(model, tokenizer, "mistral", question).size() == 29u);
 }
 
 // A quoted special token ends no turn, and nothing is refused for it.
 BOOST_AUTO_TEST_CASE(what_a_message_spells_is_text) {
   const tenon::Tokenizer tokenizer = tokenizer_of("holes");
   const auto count = [&](const std::string& content, const char* token) {
-    const Ids ids = ids_of(tokenizer, "chatml", {{"user", content}});
+    tenon::OrderedJson message = tenon::OrderedJson::array({"user", content});
+    const Ids ids = ids_of("holes", "chatml", tenon::OrderedJson::array({std::move(message)}));
     return std::count(ids.begin(), ids.end(), tokenizer.special(token).value());
   };
   for (const char* content :

@@ -57,8 +57,8 @@ BOOST_AUTO_TEST_CASE(neutral_values) {
   for (const char* const one : {"1", "1.0", "null"}) BOOST_TEST(neutral("length_penalty", kChat, one), one);
   for (const char* const other : {"0", "false", "true", "2"})
     BOOST_TEST(!neutral("length_penalty", kChat, other), other);
-  BOOST_TEST(!neutral("add_generation_prompt", kChat, "false"));
-  BOOST_TEST(neutral("tool_choice", kChat, "\"auto\""));
+  BOOST_TEST(!neutral("penalize_nl", kChat, "false"));
+  BOOST_TEST(neutral("function_call", kChat, "\"auto\""));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

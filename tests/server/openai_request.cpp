@@ -275,12 +275,12 @@ BOOST_AUTO_TEST_CASE(messages_of_chats) {
       {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "ann"},
       {"role": "assistant", "content": null, "tool_calls": []}, {"role": "assistant"},
       {"role": "tool", "content": "x", "tool_call_id": "1"}]})");
-  BOOST_TEST(r.messages.size() == 6U);
-  BOOST_TEST(r.messages[0].role == "system");
-  BOOST_TEST(r.messages[2].content == "ab");
-  BOOST_TEST(r.messages[2].name == "ann");
-  BOOST_TEST(r.messages[3].content.empty());
-  BOOST_TEST(r.messages[5].role == "tool");
+  const tenon::OrderedJson expected = tenon::OrderedJson::parse(
+      R"([{"role": "system", "content": "be"}, {"role": "developer", "content": ""},
+          {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "ann"},
+          {"role": "assistant", "content": ""}, {"role": "assistant", "content": ""},
+          {"role": "tool", "content": "x", "tool_call_id": "1"}])");
+  BOOST_TEST(r.conversation.messages.dump() == expected.dump());
   const auto refuses = [](const std::string& list, const std::string& param) {
     check_chat(R"({"messages": )" + list + "}", param);
   };
@@ -300,10 +300,17 @@ BOOST_AUTO_TEST_CASE(messages_of_chats) {
   refuses(R"([{"role": "user", "content": [{"text": "x"}]}])", "messages[0].content[0].type");
   refuses(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");
   refuses(R"([{"role": "user", "content": "x", "name": 5}])", "messages[0].name");
-  refuses(R"([{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls");
+  refuses(R"([{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls[0].function");
+  refuses(R"([{"role": "assistant", "tool_calls": {}}])", "messages[0].tool_calls");
+  refuses(R"([{"role": "user", "content": "x", "tool_calls": [{"function": {"name": "f"}}]}])",
+          "messages[0].tool_calls");
+  for (const char* const arguments : {R"("[]")", R"("{")", "5", "{}"})
+    refuses(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
+                std::string(arguments) + "}}]}]",
+            "messages[0].tool_calls[0].function.arguments");
   refuses(R"([{"role": "assistant", "function_call": {"name": "f"}}])", "messages[0].function_call");
   const std::string one = R"({"role": "user", "content": "x"})";
-  BOOST_TEST(chat(R"({"messages": [)" + times(1024, one) + "]}").messages.size() == 1024U);
+  BOOST_TEST(chat(R"({"messages": [)" + times(1024, one) + "]}").conversation.messages.size() == 1024U);
   refuses("[" + times(1025, one) + "]", "messages");
 }
 
@@ -326,10 +333,71 @@ BOOST_AUTO_TEST_CASE(fields_of_chats) {
   check_chat(chat_body(R"("logprobs": false, "top_logprobs": 1)"), "top_logprobs");
   refuses("max_completion_tokens", {"0", "-1", R"("5")", "true"});
   check_chat(chat_body(R"("max_completion_tokens": 5, "max_tokens": 0)"), "max_tokens");
-  refuses("tools", {R"([{"type": "function"}])", "5"});
+  refuses("tools", {"5", "{}"});
   refuses("functions", {R"([{"name": "f"}])"});
-  refuses("tool_choice", {R"("required")", R"({"type": "function"})", "5"});
+  refuses("tool_choice", {R"("required")", R"("any")", R"({"type": "function"})", "5"});
   refuses("function_call", {R"({"name": "f"})"});
+  refuses("reasoning_format", {R"("x")", "5"});
+}
+
+// Arguments of calls reach templates as objects with their keys as written, as Hugging Face passes them.
+BOOST_AUTO_TEST_CASE(calls_in_messages) {
+  const ChatRequest r = chat(R"({"messages": [{"role": "user", "content": "x"}, {"content": null, "role": "assistant",
+      "tool_calls": [{"id": "1", "index": 0, "type": "function",
+                      "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": {}}"}},
+                     {"id": "2", "function": {"name": "g", "arguments": ""}}]}]})");
+  BOOST_TEST(r.conversation.messages[1].dump() ==
+             R"({"content":"","role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f",)"
+             R"("arguments":{"z":1,"a":{}}}},{"id":"2","function":{"name":"g","arguments":{}}}]})");
+}
+
+BOOST_AUTO_TEST_CASE(tools_of_chats) {
+  const std::string f = R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+      "properties": {"z": {"type": "string"}, "a": {"type": "null"}}}}})";
+  const std::string g = R"({"type": "function", "function": {"name": "g", "strict": true}})";
+  const auto with_tools = [&](const std::string& more) {
+    return chat_with(R"("tools": [)" + f + ", " + g + "]" + more);
+  };
+  using Choice = ToolChoice::Kind;
+  const ChatRequest r = with_tools("");
+  BOOST_TEST((r.tools.kind == Choice::automatic && r.tools.parallel));
+  BOOST_TEST(r.tools.functions.size() == 2U);
+  BOOST_TEST(r.tools.functions[0].parameters ==
+             R"({"type":"object","properties":{"z":{"type":"string"},"a":{"type":"null"}}})");
+  BOOST_TEST((r.tools.functions[1].strict && !r.tools.functions[0].strict));
+  BOOST_TEST(r.conversation.tools.size() == 2U);
+  BOOST_TEST(
+      (with_tools(R"(, "tool_choice": "required", "parallel_tool_calls": false)").tools.kind == Choice::required));
+  const ChatRequest named = with_tools(R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})");
+  BOOST_TEST((named.tools.is_forced() && named.tools.functions.size() == 1U && !named.tools.parallel));
+  BOOST_TEST(named.conversation.tools.size() == 2U);  // the model reads about both
+  const ChatRequest none = with_tools(R"(, "tool_choice": "none", "response_format": {"type": "json_object"})");
+  BOOST_TEST((none.tools.kind == Choice::none && none.conversation.tools.is_null() && none.tools.functions.empty()));
+  const auto refuses = [](const std::string& fields, const char* param) { check_chat(chat_body(fields), param); };
+  refuses(R"("tools": [)" + f + R"(], "response_format": {"type": "json_object"})", "response_format");
+  refuses(R"("tools": [)" + f + R"(], "tool_choice": {"type": "function", "function": {"name": "h"}})", "tool_choice");
+  refuses(R"("tools": [)" + f + ", " + f + "]", "tools");
+  refuses(R"("tools": [{"type": "web_search"}])", "tools[0].type");
+  refuses(R"("tools": [{"type": "function"}])", "tools[0].function");
+  refuses(R"("tools": [{"type": "function", "function": {}}])", "tools[0].function.name");
+  refuses(R"("tools": [{"type": "function", "function": {"name": "a b"}}])", "tools[0].function.name");
+  refuses(R"("tools": [{"type": "function", "function": {"name": "f", "parameters": []}}])",
+          "tools[0].function.parameters");
+  refuses(R"("tools": [{"type": "function", "function": {"name": "f", "mood": 1}}])", "tools[0].function.mood");
+}
+
+BOOST_AUTO_TEST_CASE(what_templates_are_told) {
+  const ChatRequest r = chat_with(R"("chat_template_kwargs": {"z": 1, "a": [2]}, "documents": [{"title": "t"}])");
+  BOOST_TEST(r.conversation.kwargs.dump() == R"({"z":1,"a":[2]})");
+  BOOST_TEST(r.conversation.documents.size() == 1U);
+  BOOST_TEST((r.conversation.add_generation_prompt && !r.conversation.continue_final_message));
+  BOOST_TEST(!chat_with(R"("continue_final_message": true)").conversation.add_generation_prompt);
+  BOOST_TEST(!chat_with(R"("add_generation_prompt": false)").conversation.add_generation_prompt);
+  const auto refuses = [](const std::string& fields, const char* param) { check_chat(chat_body(fields), param); };
+  refuses(R"("continue_final_message": true, "add_generation_prompt": true)", "continue_final_message");
+  refuses(R"("chat_template_kwargs": {"messages": []})", "chat_template_kwargs");
+  refuses(R"("chat_template_kwargs": [])", "chat_template_kwargs");
+  refuses(R"("documents": ["x"])", "documents");
 }
 
 BOOST_AUTO_TEST_CASE(lengths_of_answers) {
@@ -364,16 +432,14 @@ BOOST_AUTO_TEST_CASE(hostile_bodies) {
 BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
   for (const char* field :
        {R"("use_beam_search": true)", R"("bad_words": ["x"])", R"("allowed_token_ids": [5])", R"("do_sample": false)",
-        R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
-        R"("documents": [{}])", R"("length_penalty": 0.5)", R"("no_repeat_ngram_size": 2)", R"("mirostat": 2)",
-        R"("top_n_tokens": 2)", R"("n_probs": 2)", R"("options": {"num_predict": 1})", R"("stop_regex": "a")"}) {
+        R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("length_penalty": 0.5)",
+        R"("no_repeat_ngram_size": 2)", R"("mirostat": 2)", R"("top_n_tokens": 2)", R"("n_probs": 2)",
+        R"("options": {"num_predict": 1})", R"("stop_regex": "a")"}) {
     BOOST_CHECK_EXCEPTION(with(field), ApiError,
                           [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
     BOOST_CHECK_EXCEPTION(chat_with(field), ApiError,
                           [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
   }
-  check_chat(chat_body(R"("continue_final_message": true)"), "continue_final_message");
-  check_chat(chat_body(R"("add_generation_prompt": false)"), "add_generation_prompt");
   check_chat(chat_body(R"("add_special_tokens": true)"), "add_special_tokens");
   check_both(R"("some_future_field": {"a": 1})", "some_future_field");
   check_both(R"("stream": true, "stream_options": {"a": 1})", "stream_options.a");

@@ -38,7 +38,7 @@ void check_refs(const OrderedJson& json, const OrderedJson& schemas) {
 BOOST_AUTO_TEST_CASE(each_field_that_may_be_sent_has_a_schema) {
   for (const Field& field : field_table()) {
     if (field.kind == FieldClass::refused) continue;
-    for (unsigned bit = 1; bit != 0 && bit <= field.places; bit <<= 1) {
+    for (std::uint64_t bit = 1; bit <= field.places; bit <<= 1) {
       if (!(field.places & bit)) continue;
       const auto place = static_cast<Place>(bit);
       BOOST_TEST(!schema_name(place).empty(), "place " << bit << " has no row in kPlaces of openapi.cpp");

@@ -18,6 +18,10 @@ MODEL = ROOT / "examples" / "models" / "tales"
 EOS = 4095
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False}
 MESSAGE = {"role": "user", "content": "Who is the king?"}
+FUNCTION = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {"at": {"enum": ["sky", "sea"]}}}}
+TOOL = {"type": "function", "function": FUNCTION}
+OTHER = {"type": "function", "function": {"name": "listen", "parameters": {"type": "object", "properties": {"to": {"const": "rain"}}}}}
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{\"at\": \"sky\"}"}}
 SEED = int(os.environ.get("TENON_TEST_SEED", 41))
 REQUESTS = 2000
 
@@ -81,8 +85,34 @@ def within(place, members):
         return "/v1/load_lora_adapter", {"lora_name": "sky", "lora_path": "weather"} | members
     if place == "kUnload":
         return "/v1/unload_lora_adapter", {"lora_name": "sky"} | members
+    if place == "kTemplate":
+        return "/apply-template", {"messages": [MESSAGE]} | members
     if place == "kMessage":
-        return "/v1/chat/completions", {"messages": [MESSAGE | members]} | BASE["kChat"]
+        turns = [MESSAGE, MESSAGE | members, MESSAGE] if members.get("role") == "assistant" else [MESSAGE | members]
+        return "/v1/chat/completions", {"messages": turns} | BASE["kChat"]
+    tools = {"kTool": {"tools": [TOOL | members]}, "kFunction": {"tools": [{"function": FUNCTION | members}]},
+             "kToolChoice": {"tools": [TOOL, OTHER], "tool_choice": {"function": {"name": "look"}} | members},
+             "kChosenFunction": {"tools": [TOOL, OTHER], "tool_choice": {"function": {"name": "look"} | members}},
+             "kToolCall": {"messages": [MESSAGE, {"role": "assistant", "tool_calls": [CALL | members]}, MESSAGE]},
+             "kCalledFunction": {"messages": [MESSAGE, {"role": "assistant", "tool_calls": [CALL | {"function": CALL["function"] | members}]}, MESSAGE]}}
+    if place == "kResponses":
+        return "/v1/responses", {"input": "Who?", "temperature": 0, "max_output_tokens": 8} | members
+    if place == "kMessages":
+        return "/v1/messages", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 8} | members
+    item = MESSAGE | members
+    items = {"kInputItem": [MESSAGE, item, MESSAGE] if item.get("type") == "function_call" else [item],
+             "kInputPart": [{"role": "user", "content": [{"type": "input_text", "text": "Who?"} | members]}]}
+    if place in items:
+        return "/v1/responses", {"input": items[place], "temperature": 0, "max_output_tokens": 8}
+    if place == "kResponsesText":
+        return "/v1/responses", {"input": "Who?", "temperature": 0, "max_output_tokens": 40, "text": members}
+    inner = {"kTurn": {"messages": [MESSAGE | members]}, "kBlock": {"messages": [{"role": "user", "content": [{"type": "text", "text": "Who?"} | members]}]},
+             "kInputTool": {"tools": [{"name": "look", "input_schema": FUNCTION["parameters"]} | members]},
+             "kInputChoice": {"tools": [{"name": "look"}, {"name": "listen"}], "tool_choice": {"type": "any"} | members}}
+    if place in inner:
+        return "/v1/messages", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 60} | inner[place]
+    if place in tools:
+        return "/v1/chat/completions", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 60} | tools[place]
     if place == "kPart":
         return "/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "text", "text": "Who?"} | members]}]} | BASE["kChat"]
     if place == "kStreamOptions":
@@ -103,7 +133,13 @@ def essence(answer):
     """The parts of a body that are the same every time."""
     if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "generated_text" in answer[0]:
         return answer[0]
+    if isinstance(answer, dict) and ("output" in answer or "stop_reason" in answer):
+        parts = [{k: v for k, v in part.items() if k not in ("id", "call_id")} for part in answer.get("output") or answer["content"]]
+        return [parts, answer["usage"]]
     if isinstance(answer, dict) and "choices" in answer:
+        for choice in answer["choices"]:
+            for call in choice.get("message", {}).get("tool_calls") or []:
+                call.pop("id")  # random
         return {k: v for k, v in answer.items() if k not in ("id", "created", "model")}
     return answer
 
@@ -181,6 +217,31 @@ def effects(second, second_id, chat_id):
              ("pattern", "kFormat"): ("yes!", {"type": "regex", "schema": None}),
              ("grammar", "kFormat"): ('root ::= "yes!"', {"type": "grammar", "schema": None}),
              ("include_usage", "kStreamOptions"): (False, {})}
+    alone = {"messages": [MESSAGE], "inputs": None}
+    for place, beside in [("kChat", {}), ("kTemplate", {}), ("kTokenize", alone)]:
+        same |= {("messages", place): ([{"role": "user", "content": "Rain"}], {"inputs": None} if beside else {}),
+                 ("tools", place): ([TOOL], dict(beside)), ("chat_template_kwargs", place): ({"bos_token": "Rain"}, dict(beside)),
+                 ("continue_final_message", place): (True, beside | {"messages": [MESSAGE, {"role": "assistant", "content": "Rain"}]})}
+    same |= {("tool_choice", h): ("required", {"tools": [TOOL], "max_tokens": 60}), ("tool_calls", "kMessage"): ([CALL], {"role": "assistant"}),
+             ("function", "kTool"): (OTHER["function"], {}), ("name", "kFunction"): ("see", {}), ("description", "kFunction"): ("Sees.", {}),
+             ("parameters", "kFunction"): ({"type": "object", "properties": {}}, {}), ("strict", "kFunction"): (True, {}),
+             ("function", "kToolCall"): ({"name": "see", "arguments": "{}"}, {}), ("name", "kCalledFunction"): ("see", {}),
+             ("arguments", "kCalledFunction"): ("{}", {}), ("function", "kToolChoice"): ({"name": "listen"}, {}),
+             ("name", "kChosenFunction"): ("listen", {})}
+    r, m, i, b = "kResponses", "kMessages", "kInputItem", "kBlock"
+    called = {"type": "function_call", "role": None, "content": None, "name": "look", "call_id": "1"}
+    flat, theirs = FUNCTION | {"type": "function"}, {"name": "look", "input_schema": FUNCTION["parameters"]}
+    same |= {("input", r): ("Rain", {}), ("instructions", r): ("Be kind.", {}), ("tools", r): ([flat], {}), ("text", r): ({"format": {"type": "json_object"}}, {}),
+             ("tool_choice", r): ("required", {"tools": [flat], "max_output_tokens": 60}),
+             ("format", "kResponsesText"): ({"type": "json_schema", "name": "x", "schema": {"const": 5}}, {}),
+             ("content", i): ("Rain", {}), ("name", i): ("see", called), ("arguments", i): ('{"a": 1}', called),
+             ("output", i): ("Rain", {"type": "function_call_output", "role": None, "content": None, "call_id": "1", "output": "x"}),
+             ("text", "kInputPart"): ("Rain", {}), ("system", m): ("Be kind.", {}), ("messages", m): ([{"role": "user", "content": "Rain"}], {}),
+             ("stop_sequences", m): (["e"], {"max_tokens": 40}), ("tools", m): ([theirs], {}),
+             ("tool_choice", m): ({"type": "any"}, {"tools": [theirs], "max_tokens": 60}), ("content", "kTurn"): ("Rain", {}), ("text", b): ("Rain", {}),
+             ("content", b): ("Rain", {"type": "tool_result", "text": None, "tool_use_id": "1"}), ("name", "kInputTool"): ("see", {}),
+             ("description", "kInputTool"): ("Sees.", {}), ("input_schema", "kInputTool"): ({"type": "object", "properties": {}}, {}),
+             ("strict", "kInputTool"): (True, {}), ("type", "kInputChoice"): ("none", {})}
     return same
 
 
@@ -188,6 +249,15 @@ def effects(second, second_id, chat_id):
 CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cache_salt": (["a", "b"], 5), "adapter_source": (["local", "hub"], "s3"),
            "stream": ([False], "yes"), "stream_options": ([None], {"include_usage": True}), "best_of": ([1], 0),
            "merge_strategy": (["linear"], "ties"), "type": (["text"], "image_url"), "options": ([{"use_cache": True}], {"x": 1}),
+           "parallel_tool_calls": ([True, False], "x"), "documents": ([[]], ["x"]), "add_generation_prompt": ([None], "x"),
+           "reasoning_format": (["auto", "deepseek", "none"], "x"), "separate_reasoning": ([True, False], "x"),
+           "include_reasoning": ([True, False], 5), "name": (["ann"], 5), "tool_call_id": (["1"], 5), "reasoning_content": (["x"], 5), "id": (["2"], 5),
+           ("role", "kInputItem"): (["user"], "nobody"), ("role", "kTurn"): (["user"], "system"), ("type", "kInputItem"): (["message"], "item_reference"),
+           ("type", "kInputPart"): (["input_text", "output_text"], "input_image"), ("type", "kBlock"): (["text"], "image"),
+           ("type", "kInputTool"): (["custom"], "bash_20250124"), ("name", "kInputChoice"): (["x"], 5), ("name", "kBlock"): (["x"], None),
+           ("input", "kBlock"): ([{}], None), ("id", "kBlock"): (["x"], None), ("thinking", "kBlock"): (["x"], None), "truncation": (["disabled"], "auto"), "call_id": (["1"], None),
+           "tool_use_id": (["1"], None), "is_error": ([False], None), "disable_parallel_tool_use": ([False], "x"),
+           ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
            "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
 VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]
 
@@ -261,9 +331,10 @@ class Fields(ServerTest):
             return self.assertEqual(len(said["details"]["best_of_sequences"]), 1)
         effect = self.effects.get((canonical, place))
         if effect is None:
-            self.assertIn(canonical, CHECKED, (name, place, "has no effect to check"))
-            values, bad = CHECKED[canonical]
-            if random.random() < 0.5:
+            key = (canonical, place) if (canonical, place) in CHECKED else canonical
+            self.assertIn(key, CHECKED, (name, place, "has no effect to check"))
+            values, bad = CHECKED[key]
+            if random.random() < 0.5 and bad is not None:  # None: a member of blocks of another type
                 return self.check_refused_or_admin(name, place, bad)
             return self.check_same(place, {name: random.choice(values)})
         value, beside = effect

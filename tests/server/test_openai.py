@@ -335,8 +335,12 @@ class Chats(OpenAiTest):
                                                  "max_tokens": 1})
 
     def test_a_turn_that_the_template_has_not(self):
-        self.refused_openai("/v1/chat/completions", {"messages": [{"role": "tool", "content": "a"}, {"role": "user", "content": "b"}]}, 400,
-                            "invalid_request_error", "messages")
+        body = {"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}
+        with Server("--chat-template", "mistral") as server:
+            error = server.post("/v1/chat/completions", body).json()["error"]
+            self.assertEqual((error["type"], error["param"]), ("invalid_request_error", "messages"))
+            self.assertRegex(error["message"], "line [0-9]+, column [0-9]+: roles must alternate")
+            self.assertEqual(server.stop(), 0)
 
     def test_lengths(self):
         self.assertEqual(self.chat(max_completion_tokens=3)["usage"]["completion_tokens"], 3)
@@ -389,7 +393,8 @@ class Chats(OpenAiTest):
                  ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
                  ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
                   "messages[0].content[0].type"),
-                 ({"messages": [user], "tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+                 ({"messages": [user], "tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+                 ({"messages": [user], "tool_choice": "required"}, "tool_choice"),
                  ({"messages": [user], "functions": [{"name": "f"}]}, "functions"),
                  ({"messages": [user], "top_logprobs": 2}, "top_logprobs"),
                  ({"messages": [user], "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
@@ -401,7 +406,8 @@ class Chats(OpenAiTest):
                  ({"messages": [{"role": "user", "content": "a" * 200_000}]}, "messages")]
         for body, param in cases:
             self.refused_openai("/v1/chat/completions", body, 400, "invalid_request_error", param)
-        answer = self.refused_openai("/v1/chat/completions", {"messages": [user], "tools": [{}]}, 400, "invalid_request_error", "tools")
+        answer = self.refused_openai("/v1/chat/completions", {"messages": [user], "tools": [{"type": "mcp"}]}, 400, "invalid_request_error",
+                                     "tools[0].type")
         self.assertIn("not supported", answer.json()["error"]["message"])
 
     def test_without_a_template(self):

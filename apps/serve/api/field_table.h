@@ -1,6 +1,7 @@
 // Every member of a request's objects that this server knows, as data: the parser checks bodies against it,
 // docs/fields.md is made of it (scripts/field-table), and tests/server/test_fields.py asks each of its rows.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,27 +11,44 @@
 namespace serve {
 
 // Objects that hold members, as bits of a set.
-enum Place : unsigned {
-  kGenerate = 1U << 0,         // POST /, /generate, /generate_stream
-  kParameters = 1U << 1,       // their `parameters`
-  kCompletions = 1U << 2,      // POST /v1/completions
-  kChat = 1U << 3,             // POST /v1/chat/completions
-  kTokenize = 1U << 4,         // POST /tokenize
-  kLoad = 1U << 5,             // POST /v1/load_lora_adapter
-  kUnload = 1U << 6,           // POST /v1/unload_lora_adapter
-  kStreamOptions = 1U << 7,    // `stream_options`
-  kMessage = 1U << 8,          // an element of `messages`
-  kPart = 1U << 9,             // an element of a message's `content`
-  kFormat = 1U << 10,          // `response_format`, or `grammar` as an object
-  kJsonSchema = 1U << 11,      // `json_schema` of a format, where it is no schema itself
-  kStructured = 1U << 12,      // `structured_outputs`
-  kMerged = 1U << 13,          // `merged_adapters`
-  kScaledAdapter = 1U << 14,   // an element of `lora`
-  kAdapterRequest = 1U << 15,  // `lora_request`
-  kHubOptions = 1U << 16,      // `options` of POST /, /generate, /generate_stream
+enum Place : std::uint64_t {
+  kGenerate = 1ULL << 0,         // POST /, /generate, /generate_stream
+  kParameters = 1ULL << 1,       // their `parameters`
+  kCompletions = 1ULL << 2,      // POST /v1/completions
+  kChat = 1ULL << 3,             // POST /v1/chat/completions
+  kTokenize = 1ULL << 4,         // POST /tokenize
+  kLoad = 1ULL << 5,             // POST /v1/load_lora_adapter
+  kUnload = 1ULL << 6,           // POST /v1/unload_lora_adapter
+  kStreamOptions = 1ULL << 7,    // `stream_options`
+  kMessage = 1ULL << 8,          // an element of `messages`
+  kPart = 1ULL << 9,             // an element of a message's `content`
+  kFormat = 1ULL << 10,          // `response_format`, or `grammar` as an object
+  kJsonSchema = 1ULL << 11,      // `json_schema` of a format, where it is no schema itself
+  kStructured = 1ULL << 12,      // `structured_outputs`
+  kMerged = 1ULL << 13,          // `merged_adapters`
+  kScaledAdapter = 1ULL << 14,   // an element of `lora`
+  kAdapterRequest = 1ULL << 15,  // `lora_request`
+  kHubOptions = 1ULL << 16,      // `options` of POST /, /generate, /generate_stream
+  kTemplate = 1ULL << 17,        // POST /apply-template
+  kTool = 1ULL << 18,            // an element of `tools`
+  kFunction = 1ULL << 19,        // its `function`
+  kToolCall = 1ULL << 20,        // an element of a message's `tool_calls`
+  kCalledFunction = 1ULL << 21,  // its `function`
+  kToolChoice = 1ULL << 22,      // `tool_choice` as an object
+  kChosenFunction = 1ULL << 23,  // its `function`
+  kResponses = 1ULL << 24,       // POST /v1/responses: what it has besides kChat, and refuses of it
+  kInputItem = 1ULL << 25,       // an element of `input`
+  kInputPart = 1ULL << 26,       // an element of its `content`, or of a call's `output`
+  kResponsesText = 1ULL << 27,   // `text`
+  kMessages = 1ULL << 28,        // POST /v1/messages: what it has besides kChat, and refuses of it
+  kTurn = 1ULL << 29,            // an element of its `messages`
+  kBlock = 1ULL << 30,           // an element of `content` or `system`
+  kInputTool = 1ULL << 31,       // an element of its `tools`
+  kInputChoice = 1ULL << 32,     // its `tool_choice`
   kOpenAi = kCompletions | kChat,
   kSampling = kParameters | kOpenAi,
   kWriting = kGenerate | kSampling,
+  kConversation = kChat | kTokenize | kTemplate,
 };
 
 // honoured: it does what its peers say; `same_as` names the field whose spelling it is.
@@ -39,7 +57,7 @@ enum class FieldClass { honoured, refused, inert };
 
 struct Field {
   std::string_view name;
-  unsigned places;
+  std::uint64_t places;
   FieldClass kind;
   std::string_view same_as;
   // Values of a refused field that ask for nothing: a JSON list, in addition to null, false, "", [] and {}; behind '='

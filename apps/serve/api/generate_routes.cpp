@@ -44,6 +44,10 @@ void add_generate_routes(HttpServer& http, Serving& serving) {
       [](Model& model, const std::string& body) { return completion_asked(model, body, "cmpl-" + random_id()); });
   add(http, serving, "/v1/chat/completions",
       [](Model& model, const std::string& body) { return chat_asked(model, body, "chatcmpl-" + random_id()); });
+  add(http, serving, "/v1/responses",
+      [](Model& model, const std::string& body) { return responses_asked(model, body, "resp_" + random_id()); });
+  add(http, serving, "/v1/messages",
+      [](Model& model, const std::string& body) { return messages_asked(model, body, "msg_" + random_id()); });
 }
 
 }  // namespace serve

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "serve/api/adapter_name.h"
 #include "serve/api/body.h"
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_request.h"
+#include "serve/api/openai/chat_fields.h"
 #include "serve/api/routes.h"
 #include "serve/api/writer.h"
 #include "tenon/adapter/root.h"
@@ -80,34 +82,55 @@ void show_info(Serving& serving, HttpResponse& response) {
                          {"request_logger_url", nullptr}});
 }
 
-// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input
-// may be.
-void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
-  Model& model = serving.taking_model();
-  const auto ticket = enter_as(serving, caller);
-  const TokenizeRequest request = parse_tokenize(asked.body, model.context());
-  tell_ignored(response, serving, request.ignored);
-  const tenon::Tokenizer& tokenizer = model.tokenizer();
-  tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
-  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)
-                                              : tokenizer.encode(request.inputs, request.parse_special);
+// Offsets in characters of the text. `before` and `after`: the number of tokens around the prompt that the model
+// expects, which stand nowhere in the text. As long as an input may be.
+OrderedJson tokens_json(const Model& model, const std::string& inputs, const std::vector<tenon::TokenId>& ids,
+                        std::size_t before, std::size_t after) {
   lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
+  const tenon::Tokenizer& tokenizer = model.tokenizer();
   tenon::StreamDecoder decoder(tokenizer);
   OrderedJson all = OrderedJson::array();
   std::size_t at = 0;
-  const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
-  const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const tenon::TokenId id = ids[i];
     const bool special = tokenizer.is_special(id), around = i < before || i + after >= ids.size();
     std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
-    if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' '))
-      text.erase(0, 1);  // SentencePiece's
+    if (!special && at == 0 && text.starts_with(' ') && !inputs.starts_with(' ')) text.erase(0, 1);  // SentencePiece's
     const std::size_t length = around ? 0 : characters(text);
     all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + length}});
     at += length;
   }
-  answer_json(response, all);
+  return all;
+}
+
+// The text of a conversation by the model's chat template, as llama.cpp shows it.
+void apply_template(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
+  Model& model = serving.taking_model();
+  const auto ticket = enter_as(serving, caller);
+  const Body body = parse_body(asked.body);
+  UnknownFields unknown{.lenient = model.context().lenient};
+  const RequestFields fields(body.json, kTemplate, unknown);
+  tenon::chat::Conversation conversation = conversation_of(body, fields, unknown);
+  tell_ignored(response, serving, unknown.ignored);
+  answer_json(response, {{"prompt", model.chat_prompt(std::move(conversation)).text}});
+}
+
+void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
+  Model& model = serving.taking_model();
+  const auto ticket = enter_as(serving, caller);
+  TokenizeRequest request = parse_tokenize(asked.body, model.context());
+  tell_ignored(response, serving, request.ignored);
+  if (request.conversation) {
+    const Model::Chat chat = model.chat_prompt(std::move(*request.conversation));
+    return answer_json(response, tokens_json(model, chat.text, chat.ids, 0, 0));
+  }
+  const tenon::Tokenizer& tokenizer = model.tokenizer();
+  tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
+  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)
+                                              : tokenizer.encode(request.inputs, request.parse_special);
+  const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
+  const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
+  answer_json(response, tokens_json(model, request.inputs, ids, before, after));
 }
 
 }  // namespace
@@ -123,6 +146,10 @@ void add_model_routes(HttpServer& http, Serving& serving) {
             [&](Request request, Response response, From) { show_model(serving.model(), request.rest, response); });
   add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response, From caller) {
     tokenize(serving, request, response, caller);
+    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
+  });
+  add_plain(http, serving, "POST", "/apply-template", [&](Request request, Response response, From caller) {
+    apply_template(serving, request, response, caller);
     if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
   });
   add_plain(http, serving, "GET", "/lora-adapters",

@@ -15,7 +15,7 @@ using tenon::OrderedJson;
 
 struct FieldSchema {
   std::string_view name;
-  unsigned places;
+  std::uint64_t places;
   std::string_view schema;
 };
 
@@ -35,7 +35,62 @@ constexpr FieldSchema kSchemas[] = {
     {"inputs", kGenerate | kTokenize, kName},
     {"parameters", kGenerate, R"({"$ref":"#/components/schemas/Parameters"})"},
     {"prompt", kCompletions, R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},{"type":"array","minItems":1,"items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})"},
-    {"messages", kChat, R"({"type":"array","minItems":1,"maxItems":1024,"items":{"$ref":"#/components/schemas/Message"}})"},
+    {"messages", kConversation, R"({"type":"array","minItems":1,"maxItems":1024,"items":{"$ref":"#/components/schemas/Message"}})"},
+    {"messages", kMessages, R"({"type":"array","minItems":1,"maxItems":1024,"items":{"$ref":"#/components/schemas/Turn"}})"},
+    {"tools", kConversation, R"({"type":"array","maxItems":128,"items":{"$ref":"#/components/schemas/Tool"}})"},
+    {"tools", kResponses, R"({"type":"array","maxItems":128,"items":{"type":"object"}})"},
+    {"tools", kMessages, R"({"type":"array","maxItems":128,"items":{"$ref":"#/components/schemas/InputTool"}})"},
+    {"tool_choice", kChat, R"({"anyOf":[{"enum":["none","auto","required"]},{"$ref":"#/components/schemas/ToolChoice"}]})"},
+    {"tool_choice", kResponses, R"({"type":["string","object"]})"},
+    {"tool_choice", kMessages, R"({"$ref":"#/components/schemas/InputChoice"})"},
+    {"parallel_tool_calls", kChat, kBoolean},
+    {"type", kTool | kToolCall | kToolChoice, R"({"const":"function"})"},
+    {"function", kTool, R"({"$ref":"#/components/schemas/Function"})"},
+    {"function", kToolCall, R"({"$ref":"#/components/schemas/CalledFunction"})"},
+    {"function", kToolChoice, R"({"$ref":"#/components/schemas/ChosenFunction"})"},
+    {"name", kFunction | kCalledFunction | kChosenFunction, kName},
+    {"description", kFunction | kInputTool, kText},
+    {"parameters", kFunction, R"({"type":"object"})"},
+    {"strict", kFunction | kInputTool, kBoolean},
+    {"id", kToolCall | kBlock, kText},
+    {"arguments", kCalledFunction | kInputItem, kText},
+    {"chat_template_kwargs", kConversation, R"({"type":"object"})"},
+    {"documents", kConversation, R"({"type":"array","items":{"type":"object"}})"},
+    {"add_generation_prompt", kConversation, kBoolean},
+    {"continue_final_message", kConversation, kBoolean},
+    {"reasoning_format", kChat, R"({"enum":["auto","deepseek","none"]})"},
+    {"include_reasoning", kChat, kBoolean},
+    {"separate_reasoning", kChat, kBoolean},
+    {"name", kMessage, kText},
+    {"tool_call_id", kMessage, kText},
+    {"tool_calls", kMessage, R"({"type":"array","items":{"$ref":"#/components/schemas/ToolCall"}})"},
+    {"reasoning_content", kMessage, kText},
+    {"input", kResponses, R"({"anyOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/InputItem"}}]})"},
+    {"instructions", kResponses, kText},
+    {"text", kResponses, R"({"$ref":"#/components/schemas/ResponsesText"})"},
+    {"truncation", kResponses, R"({"const":"disabled"})"},
+    {"format", kResponsesText, R"({"type":"object"})"},
+    {"type", kInputItem, R"({"enum":["message","function_call","function_call_output","reasoning"]})"},
+    {"type", kInputPart, R"({"enum":["input_text","output_text","text","reasoning_text"]})"},
+    {"type", kBlock, R"({"enum":["text","tool_use","tool_result","thinking"]})"},
+    {"type", kInputTool, R"({"const":"custom"})"},
+    {"type", kInputChoice, R"({"enum":["auto","any","tool","none"]})"},
+    {"role", kInputItem, R"({"enum":["system","developer","user","assistant","tool"]})"},
+    {"role", kTurn, R"({"enum":["user","assistant"]})"},
+    {"content", kInputItem, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/components/schemas/InputPart"}}]})"},
+    {"content", kTurn | kBlock, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/components/schemas/Block"}}]})"},
+    {"call_id", kInputItem, kText},
+    {"name", kInputItem | kBlock | kInputTool | kInputChoice, kText},
+    {"output", kInputItem, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/components/schemas/InputPart"}}]})"},
+    {"text", kInputPart | kBlock, kText},
+    {"system", kMessages, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/components/schemas/Block"}}]})"},
+    {"stop_sequences", kMessages, kTexts},
+    {"input", kBlock, R"({"type":"object"})"},
+    {"tool_use_id", kBlock, kText},
+    {"is_error", kBlock, kBoolean},
+    {"thinking", kBlock, kText},
+    {"input_schema", kInputTool, R"({"type":"object"})"},
+    {"disable_parallel_tool_use", kInputChoice, kBoolean},
     {"options", kGenerate, R"({"$ref":"#/components/schemas/HubOptions"})"},
     {"apply_chat_template", kParameters, kBoolean},
     {"parse_special", kParameters | kCompletions | kTokenize, kBoolean},
@@ -140,6 +195,7 @@ struct PlaceName {
   Place place;
   std::string_view name;
   std::string_view required;  // a JSON list
+  std::uint64_t also = 0;     // places whose members it has, too, where it has none of the name
 };
 
 constexpr PlaceName kPlaces[] = {
@@ -147,12 +203,28 @@ constexpr PlaceName kPlaces[] = {
     {kParameters, "Parameters", "[]"},
     {kCompletions, "CompletionsBody", R"(["prompt"])"},
     {kChat, "ChatBody", R"(["messages"])"},
-    {kTokenize, "Tokenize", R"(["inputs"])"},
+    {kTokenize, "Tokenize", "[]"},
+    {kTemplate, "Conversation", R"(["messages"])"},
+    {kResponses, "ResponsesBody", R"(["input"])", kChat},
+    {kMessages, "MessagesBody", R"(["messages"])", kChat},
     {kLoad, "LoadAdapter", R"(["lora_name","lora_path"])"},
     {kUnload, "UnloadAdapter", R"(["lora_name"])"},
     {kStreamOptions, "StreamOptions", "[]"},
     {kMessage, "Message", R"(["role"])"},
     {kPart, "Part", R"(["type","text"])"},
+    {kTool, "Tool", R"(["function"])"},
+    {kFunction, "Function", R"(["name"])"},
+    {kToolCall, "ToolCall", R"(["function"])"},
+    {kCalledFunction, "CalledFunction", R"(["name"])"},
+    {kToolChoice, "ToolChoice", R"(["function"])"},
+    {kChosenFunction, "ChosenFunction", R"(["name"])"},
+    {kInputItem, "InputItem", "[]"},
+    {kInputPart, "InputPart", R"(["type","text"])"},
+    {kResponsesText, "ResponsesText", "[]"},
+    {kTurn, "Turn", R"(["role","content"])"},
+    {kBlock, "Block", R"(["type"])"},
+    {kInputTool, "InputTool", R"(["name"])"},
+    {kInputChoice, "InputChoice", R"(["type"])"},
     {kFormat, "Format", "[]"},
     {kJsonSchema, "JsonSchema", "[]"},
     {kStructured, "StructuredOutputs", "[]"},
@@ -169,6 +241,9 @@ constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"Usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens"],"properties":{"prompt_tokens":{"type":"integer"},"completion_tokens":{"type":"integer"},"total_tokens":{"type":"integer"}}})"},
     {"Completion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"text_completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","text","finish_reason"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
     {"ChatCompletion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","required":["role"]},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
+    {"Response", R"({"type":"object","required":["id","object","created_at","model","status","output"],"properties":{"id":{"type":"string"},"object":{"const":"response"},"created_at":{"type":"integer"},"model":{"type":"string"},"status":{"enum":["completed","incomplete"]},"output":{"type":"array","items":{"type":"object","required":["type","id"]}}}})"},
+    {"AnthropicMessage", R"({"type":"object","required":["id","type","role","model","content","stop_reason","usage"],"properties":{"id":{"type":"string"},"type":{"const":"message"},"role":{"const":"assistant"},"content":{"type":"array","items":{"type":"object","required":["type"]}},"stop_reason":{"enum":["end_turn","max_tokens","tool_use"]}}})"},
+    {"Prompt", R"({"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}})"},
     {"Tokens", R"({"type":"array","items":{"type":"object","required":["id","text","start","stop"],"properties":{"id":{"type":"integer"},"text":{"type":"string"},"start":{"type":"integer"},"stop":{"type":"integer"}}}})"},
     {"Info", R"({"type":"object","required":["model_id","version","max_total_tokens"],"properties":{"model_id":{"type":"string"},"version":{"type":"string"},"max_total_tokens":{"type":"integer"}}})"},
     {"Model", R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},"object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})"},
@@ -219,10 +294,12 @@ OrderedJson members_schema(const PlaceName& place, bool lenient) {
   OrderedJson properties = OrderedJson::object();
   const auto required = OrderedJson::parse(place.required);
   for (const Field& field : field_table()) {
-    if (!(field.places & place.place) || field.kind == FieldClass::refused) continue;
+    const bool own = field.places & place.place;
+    const bool other = !own && (field.places & place.also) && !find_field(field.name, place.place);
+    if ((!own && !other) || field.kind == FieldClass::refused) continue;
     const std::string name(field.name);
     const bool needed = std::find(required.begin(), required.end(), name) != required.end();
-    const std::string_view schema = schema_of(field, place.place);
+    const std::string_view schema = schema_of(field, own ? place.place : kChat);
     OrderedJson property = needed ? OrderedJson::parse(schema) : nullable(schema);
     if (!field.same_as.empty()) property["description"] = "another name of `" + std::string(field.same_as) + "`";
     if (field.kind == FieldClass::inert) property["description"] = "changes no answer";

@@ -1,6 +1,7 @@
 // Every route as data: who may ask, what the body is, and what the answer is. Handlers are registered under these rows,
 // and /openapi.json is made of them.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -15,7 +16,7 @@ enum class Offered { always, with_admin, with_page };
 struct Route {
   std::string_view method, path;  // as HttpServer::route() takes it
   unsigned roles;                 // one of them opens it, where the server has keys; 0: open to all
-  unsigned body;                  // the Place of the body's members; 0: no body
+  std::uint64_t body;             // the Place of the body's members; 0: no body
   std::string_view answer;        // a schema of openapi_schemas.h, or a media type
   std::string_view stream;        // "": never; "always"; or the member of the body that asks for one
   std::string_view summary;

@@ -11,9 +11,10 @@ namespace serve {
 namespace {
 
 // Routes that pages of other origins may use, where the operator allows any.
-constexpr const char* kFromPages[] = {"/",          "/generate",   "/generate_stream", "/tokenize",
-                                      "/info",      "/metrics",    "/v1/completions",  "/v1/chat/completions",
-                                      "/v1/models", "/v1/models/*"};
+constexpr const char* kFromPages[] = {
+    "/",           "/generate",       "/generate_stream",     "/tokenize",     "/apply-template", "/info",
+    "/metrics",    "/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages",    "/v1/models",
+    "/v1/models/*"};
 
 constexpr const char* kShownHeaders =
     "x-request-id, x-ignored-fields, Retry-After, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "

@@ -1,172 +1,229 @@
 #include "serve/chat/chat_template.h"
 
-#include <cstddef>
-#include <cstdint>
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <utility>
 
-#include "serve/chat/chat_form.h"
-#include "serve/chat/jinja_text.h"
+#include "serve/chat/built_in_templates.h"
+#include "serve/text.h"
 #include "tenon/core/error.h"
-#include "tenon/io/sha256.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace serve {
 namespace {
 
 using tenon::Error;
+using tenon::OrderedJson;
+using tenon::chat::Conversation;
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::invalid_request, "messages", what); }
+constexpr std::string_view kBlanks = " \t\r\n";
+// Words that no template contains.
+const std::string kWord = "Qzvxtrial", kOther = "Wkjyother";
 
-std::string at(std::size_t index) { return "[" + std::to_string(index) + "] "; }
+bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// Bytes of the white space that a text begins with: one character, or none. Python's str.isspace(), by which Jinja
-// trims.
-std::size_t space_at_front(std::string_view text) {
-  if (text.empty()) return 0;
-  const tenon::CodePoint point = tenon::decode_utf8(text, 0);
-  const bool separator = point.value >= 0x1c && point.value <= 0x1f;
-  return separator || tenon::char_class(point.value) == tenon::CharClass::space ? static_cast<std::size_t>(point.length)
-                                                                                : 0;
-}
-std::size_t space_at_back(std::string_view text) {
-  for (std::size_t n = 1; n <= 3 && n <= text.size(); ++n)
-    if (space_at_front(text.substr(text.size() - n)) == n) return n;
-  return 0;
-}
-std::string_view back_stripped(std::string_view text) {
-  while (const std::size_t n = space_at_back(text)) text.remove_suffix(n);
-  return text;
-}
-std::string_view stripped(std::string_view text) {
-  while (const std::size_t n = space_at_front(text)) text.remove_prefix(n);
-  return back_stripped(text);
+OrderedJson message(const char* role, const OrderedJson& content) { return {{"role", role}, {"content", content}}; }
+
+OrderedJson trial_tools() {
+  return OrderedJson::parse(R"([{"type": "function", "function": {"name": ")" + kWord + R"(", "description": "x",
+      "parameters": {"type": "object", "properties": {"a": {"type": "string", "description": "y"}}, "required": ["a"]}}}])");
 }
 
-// Puts a conversation together in a form, refusing what the form does not take.
-class PromptWriter {
- public:
-  PromptWriter(const ChatForm& form, std::string_view bos, std::string_view eos) : form_(form), bos_(bos), eos_(eos) {}
+OrderedJson trial_call() {
+  return OrderedJson::parse(R"([{"id": "abcdefgh1", "type": "function", "function": {"name": ")" + kWord +
+                            R"(", "arguments": {"a": "b"}}}])");
+}
 
-  RenderedChat write(std::span<const ChatMessage> messages) {
-    if (messages.empty()) refuse("must not be empty");
-    add(form_.opening);
-    if (!form_.default_system.empty() && !is_system(messages[0])) {
-      add(form_.system.before);
-      add(form_.default_system);
-      add(form_.system.after);
+// Contents that are lists of text parts as one text, or the other way round.
+void convert_contents(OrderedJson& messages, bool parts) {
+  for (OrderedJson& each : messages) {
+    const auto content = each.find("content");
+    if (content == each.end()) continue;
+    if (parts && content->is_string()) {
+      *content = OrderedJson::array({{{"type", "text"}, {"text", *content}}});
+    } else if (!parts && content->is_array()) {
+      std::string text;
+      for (const OrderedJson& part : *content) text += part.value("text", "");
+      *content = std::move(text);
     }
-    const bool folds = form_.system_is == ChatForm::System::folded && is_system(messages[0]);
-    if (folds) check(messages[0], 0);
-    for (std::size_t i = folds ? 1 : 0; i < messages.size(); ++i) {
-      check(messages[i], i);
-      check_order(messages[i], i, folds ? i - 1 : i);
-      if (folds && i == 1)
-        add_folded(messages[0].content, messages[1].content);
-      else
-        add_turn(turn_of(messages[i]), messages[i].content);
-    }
-    if (form_.alternates && messages.back().role != "user")
-      refuse("the last one must be of role user: " + chat_template() + " has nothing else to answer");
-    add(form_.generation);
-    return std::move(chat_);
   }
+}
 
- private:
-  static bool is_system(const ChatMessage& message) { return message.role == "system" || message.role == "developer"; }
+std::string text_of(const OrderedJson& message) {
+  OrderedJson list = OrderedJson::array({message});
+  convert_contents(list, false);
+  const auto content = list[0].find("content");
+  return content != list[0].end() && content->is_string() ? content->get<std::string>() : std::string();
+}
 
-  std::string chat_template() const { return "the chat template " + std::string(form_.name); }
-
-  // Text of the template, {bos} and {eos} as the tokenizer's.
-  void add(std::string_view text) {
-    std::string& out = chat_.text;
-    const std::size_t begin = out.size();
-    for (std::size_t i = 0; i < text.size();) {
-      const std::string_view rest = text.substr(i);
-      const bool bos = rest.starts_with("{bos}"), eos = rest.starts_with("{eos}");
-      if (bos || eos)
-        out += bos ? bos_ : eos_;
-      else
-        out += text[i];
-      i += bos || eos ? 5 : 1;
-    }
-    if (begin < out.size()) chat_.template_spans.push_back({begin, out.size()});
-  }
-
-  void add_turn(const ChatTurn& turn, std::string_view content) {
-    add(turn.before);
-    chat_.text += form_.trims ? stripped(content) : content;
-    add(turn.after);
-  }
-
-  // White space is trimmed at the end of both texts together; at the front stands what the form puts before the
-  // system's.
-  void add_folded(std::string_view system, std::string_view user) {
-    const std::string_view rest = form_.trims ? back_stripped(user) : user;
-    add(form_.user.before);
-    add(form_.system.before);
-    chat_.text += system;
-    add(form_.trims && rest.empty() ? back_stripped(form_.system.after) : form_.system.after);
-    chat_.text += rest;
-    add(form_.user.after);
-  }
-
-  const ChatTurn& turn_of(const ChatMessage& message) const {
-    return is_system(message) ? form_.system : message.role == "user" ? form_.user : form_.assistant;
-  }
-
-  void check(const ChatMessage& message, std::size_t index) const {
-    if (message.role == "tool") refuse(at(index) + "is of role tool, which " + chat_template() + " has no turn for");
-    if (!is_system(message) && message.role != "user" && message.role != "assistant")
-      refuse(at(index) + "is of role \"" + tenon::printable(message.role, 40) +
-             "\"; a role is system, developer, user or assistant");
-    if (is_system(message) && form_.system_is == ChatForm::System::none)
-      refuse(at(index) + "is of role " + message.role + ", which " + chat_template() +
-             " has no turn for: put its text into the first message of role user");
-  }
-
-  // `turn`: the message's place without a folded one.
-  void check_order(const ChatMessage& message, std::size_t index, std::size_t turn) const {
-    if (form_.alternates && message.role != (turn % 2 == 0 ? "user" : "assistant"))
-      refuse(at(index) + "is of role " + message.role + ": with " + chat_template() + " roles must alternate " +
-             (form_.system_is == ChatForm::System::folded ? "user, assistant, ... after one system message at most"
-                                                          : "user, assistant, ..."));
-  }
-
-  const ChatForm& form_;
-  std::string_view bos_, eos_;
-  RenderedChat chat_;
-};
+bool is_system(const OrderedJson& message) { return message["role"] == "system" || message["role"] == "developer"; }
 
 }  // namespace
 
-ChatTemplate ChatTemplate::named(std::string_view name) {
-  for (const ChatForm& form : chat_forms())
-    if (form.name == name) return ChatTemplate(form);
-  throw Error(Error::Kind::invalid_request, "--chat-template",
-              "there is none of the name " + tenon::printable(name, 60));
+ChatTemplate::ChatTemplate(tenon::chat::ModelTemplate model, Clock clock, std::vector<std::string> stops)
+    : model_(std::move(model)),
+      clock_(std::move(clock)),
+      turn_end_(model_.turn_end()),
+      plain_(traits_of(false)),
+      with_tools_(traits_of(true)) {
+  if (!stops.empty()) turn_end_.texts = std::move(stops);
 }
 
-std::optional<ChatTemplate> ChatTemplate::recognise(const std::string& jinja) {
-  const ChatForm* const form = chat_form_of(tenon::Sha256().update(normalised_jinja(jinja)).hex());
-  return form == nullptr ? std::nullopt : std::optional(ChatTemplate(*form));
+ChatTemplate ChatTemplate::named(std::string_view name, const std::filesystem::path& model,
+                                 const tenon::Tokenizer& tokenizer, Clock clock) {
+  const BuiltInTemplate* const found = built_in_template(name);
+  if (!found)
+    throw Error(Error::Kind::invalid_request, "--chat-template",
+                "there is none of the name " + tenon::printable(name, 60));
+  return ChatTemplate(
+      tenon::chat::ModelTemplate::of_text(found->jinja, "chat template " + std::string(name), model, tokenizer),
+      std::move(clock), {found->stops.begin(), found->stops.end()});
 }
 
-std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const std::string& jinja) {
+std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const std::filesystem::path& model,
+                                                 const tenon::Tokenizer& tokenizer, Clock clock) {
   if (word == "none") return std::nullopt;
-  return word == "auto" ? recognise(jinja) : named(word);
+  if (word != "auto") return named(word, model, tokenizer, std::move(clock));
+  auto found = tenon::chat::ModelTemplate::find(model, tokenizer);
+  if (!found) return std::nullopt;
+  return ChatTemplate(std::move(*found), std::move(clock));
 }
 
-RenderedChat ChatTemplate::render(std::span<const ChatMessage> messages, std::string_view bos_text,
-                                  std::string_view eos_text) const {
-  return PromptWriter(*form_, bos_text, eos_text).write(messages);
+// ---- what a template does
+
+// Empty where the template refuses.
+std::string ChatTemplate::tried(const OrderedJson& messages, const OrderedJson& tools) const {
+  try {
+    return model_.render({.messages = messages, .tools = tools, .now = clock_()}).text;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
-std::vector<std::string> ChatTemplate::stops() const {
-  std::vector<std::string> texts;
-  for (const std::string_view each : form_->stops)
-    if (!each.empty()) texts.emplace_back(each);
-  return texts;
+ChatTemplate::Traits ChatTemplate::traits_of(bool tools) const {
+  Traits traits;
+  std::string_view source;
+  try {
+    source = model_.choose(tools ? trial_tools() : OrderedJson(nullptr)).source();
+  } catch (const Error&) {  // reported at each request
+    return traits;
+  }
+  traits.tools = tool_style_of(source);
+  traits.think = think_style_of(source);
+  traits.knows_developer = has(source, "developer");
+  const OrderedJson listed = tools ? trial_tools() : OrderedJson(nullptr);
+  const auto shows = [&](const OrderedJson& messages, const std::string& word) {
+    return has(tried(messages, listed), word);
+  };
+  const auto list = [](const std::string& text) { return OrderedJson::array({{{"type", "text"}, {"text", text}}}); };
+  traits.takes_parts = !shows(OrderedJson::array({message("user", kOther)}), kOther) &&
+                       shows(OrderedJson::array({message("user", list(kOther))}), kOther);
+  const auto content = [&](const std::string& text) { return traits.takes_parts ? list(text) : OrderedJson(text); };
+  const OrderedJson question = message("user", content("x"));
+  traits.shows_system = shows({message("system", content(kOther)), question}, kOther);
+  traits.shows_tools = tools && shows(OrderedJson::array({question}), kWord);
+  OrderedJson calling = message("assistant", content(""));
+  calling["tool_calls"] = trial_call();
+  OrderedJson result = message("tool", content(kOther));
+  result["tool_call_id"] = "abcdefgh1";
+  result["name"] = "x";
+  const std::string turns = tried({question, calling, result}, nullptr);
+  traits.shows_tool_turns = has(turns, kWord) && has(turns, kOther);
+  calling["tool_calls"].push_back(calling["tool_calls"][0]);
+  if (traits.shows_tool_turns && tried({question, calling, result, result}, nullptr).empty()) traits.tools.most = 1;
+  return traits;
 }
 
-std::string_view ChatTemplate::name() const { return form_->name; }
+AnswerStyle ChatTemplate::style(bool tools) const {
+  AnswerStyle style{.think = traits(tools).think};
+  if (tools) style.tools = traits(tools).tools;
+  return style;
+}
+
+// ---- conversations in the words of a template
+
+void ChatTemplate::replace_developer(OrderedJson& messages) {
+  for (OrderedJson& each : messages)
+    if (each["role"] == "developer") each["role"] = "system";
+}
+
+// Calls as the model would write them, and their results as texts of the user.
+void ChatTemplate::replace_tool_turns(OrderedJson& messages, const ToolStyle& style) {
+  OrderedJson out = OrderedJson::array();
+  bool results = false;  // the last message holds results of calls
+  for (OrderedJson& each : messages) {
+    const bool result = each["role"] == "tool";
+    if (result) {
+      const std::string text = "<tool_response>\n" + text_of(each) + "\n</tool_response>";
+      if (results)
+        out.back()["content"] = out.back()["content"].get<std::string>() + "\n" + text;
+      else
+        out.push_back(message("user", text));
+    } else if (each.contains("tool_calls")) {
+      OrderedJson calls = OrderedJson::array();
+      for (const OrderedJson& call : each["tool_calls"]) calls.push_back(call["function"]);
+      const std::string text = text_of(each);
+      out.push_back(message("assistant", (text.empty() ? text : text + "\n") + style.written(calls)));
+    } else {
+      out.push_back(std::move(each));
+    }
+    results = result;
+  }
+  messages = std::move(out);
+}
+
+// The tools as a part of the system message, or of the user's where the template shows no system message.
+void ChatTemplate::tell_tools(Conversation& conversation, const Traits& traits) {
+  const std::string told = tool_prompt(traits.tools, conversation.tools);
+  OrderedJson& messages = conversation.messages;
+  conversation.tools = nullptr;
+  const char* const role = traits.shows_system ? "system" : "user";
+  if (!messages.empty() && messages[0]["role"] == role) {
+    const std::string text = text_of(messages[0]);
+    messages[0]["content"] = traits.shows_system ? text + "\n\n" + told : told + "\n\n" + text;
+    return;
+  }
+  messages.insert(messages.begin(), message(role, told));
+}
+
+ChatPrompt ChatTemplate::render(Conversation conversation) const {
+  if (!conversation.tools.is_array() || conversation.tools.empty()) conversation.tools = nullptr;
+  const bool tools = !conversation.tools.is_null();
+  const Traits& known = traits(tools);
+  OrderedJson& messages = conversation.messages;
+  if (!known.knows_developer) replace_developer(messages);
+  const bool has_tool_turns = std::any_of(messages.begin(), messages.end(), [](const OrderedJson& each) {
+    return each["role"] == "tool" || each.contains("tool_calls");
+  });
+  if (has_tool_turns && !known.shows_tool_turns) replace_tool_turns(messages, known.tools);
+  if (tools && !known.shows_tools) tell_tools(conversation, known);
+  std::vector<std::string> systems;
+  for (const OrderedJson& each : messages)
+    if (is_system(each)) systems.push_back(text_of(each));
+  convert_contents(messages, known.takes_parts);
+  conversation.now = clock_();
+  const bool continues = conversation.continue_final_message;
+  tenon::chat::Rendered rendered = model_.render(std::move(conversation));
+  if (!known.shows_system) {
+    for (const std::string& text : systems) {
+      if (!has(rendered.text, trimmed(text, kBlanks)))
+        throw Error(Error::Kind::invalid_request, "messages",
+                    "the chat template does not show a message of role system: put its text into the first message of "
+                    "role user");
+    }
+  }
+  ChatPrompt prompt{std::move(rendered.text), std::move(rendered.template_spans)};
+  const std::string& think = known.think.begin;
+  prompt.thinking = !think.empty() && !continues && trimmed(prompt.text, kBlanks).ends_with(think);
+  return prompt;
+}
+
+std::chrono::local_seconds local_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return std::chrono::local_seconds(std::chrono::seconds(now + local.tm_gmtoff));
+}
 
 }  // namespace serve

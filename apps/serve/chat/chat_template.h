@@ -1,64 +1,82 @@
-// How a conversation becomes a prompt: the forms that are built in. Templates of models are recognised, never run.
+// How a conversation becomes a prompt, and what its answers look like: the template of a model, or a built-in one.
 #pragma once
+#include <chrono>
+#include <filesystem>
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "serve/chat/chat_message.h"
+#include "serve/chat/answer_reader.h"
+#include "tenon/chat/model_template.h"
 #include "tenon/tokenizer/bpe.h"
-#include "tenon/tokenizer/chat_template_file.h"
 
 namespace serve {
 
-struct ChatForm;
-
-// A chat prompt, for Tokenizer::encode_rendered.
-struct RenderedChat {
+// A prompt, for Tokenizer::encode_rendered.
+struct ChatPrompt {
   std::string text;
   std::vector<tenon::TextSpan> template_spans;  // what the template wrote, in order; the rest is the messages'
+  bool thinking = false;                        // it ends within the assistant's reasoning
 };
 
-//   chatml   <|im_start|>user\n...<|im_end|>\n        any order of system, user and assistant
-//   llama2   <s>[INST] <<SYS>>\n...\n<</SYS>>\n\n... [/INST] ... </s>     one system message first, then alternating
-//   llama3   <|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>    any order
-//   mistral  <s>[INST] ... [/INST]...</s>             no system message; alternating
-//   zephyr   <|user|>\n...</s>\n                      any order
-//   plain    User: ...\nAssistant:                    any order; for models that know no form
 class ChatTemplate {
  public:
-  // One of these words. tenon::Error, invalid_request, where it is none of them.
-  static ChatTemplate named(std::string_view name);
+  using Clock = std::function<std::chrono::local_seconds()>;
 
-  // The form of a model's own template, where that is known to the letter (but for white space without a meaning); a
-  // variant may add a system message of its own, or take one where the form by name does not.
-  static std::optional<ChatTemplate> recognise(const std::string& jinja);
+  // `stops`: texts that end an answer, besides the end of a turn that the template writes.
+  ChatTemplate(tenon::chat::ModelTemplate model, Clock clock, std::vector<std::string> stops = {});
 
-  // As --chat-template says: none, auto (recognised or none) or a form by name.
-  static std::optional<ChatTemplate> chosen(std::string_view word, const std::string& jinja);
+  // One of built_in_templates(), with the special tokens of the model in the folder or file. tenon::Error,
+  // invalid_request, if none has the name.
+  static ChatTemplate named(std::string_view name, const std::filesystem::path& model,
+                            const tenon::Tokenizer& tokenizer, Clock clock);
 
-  // The prompt, up to where the assistant's answer begins. bos_text and eos_text are those of the tokenizer, empty
-  // where it has none; the prompt has its own begin of text, so the tokenizer must add none. Contents may spell
-  // anything. Error, invalid_request, field messages, where the form takes no such order or role.
-  RenderedChat render(std::span<const ChatMessage> messages, std::string_view bos_text,
-                      std::string_view eos_text) const;
+  // As --chat-template says: none; auto, the model's own; or a built-in one by name. None where the model has none.
+  // tenon::Error with line and column where the model's cannot be read.
+  static std::optional<ChatTemplate> chosen(std::string_view word, const std::filesystem::path& model,
+                                            const tenon::Tokenizer& tokenizer, Clock clock);
 
-  // Texts that end an answer besides the tokenizer's end of text. Most are one special token of the tokenizer.
-  std::vector<std::string> stops() const;
+  // The prompt of a conversation. Contents may spell anything, and may be texts or lists of text parts. A role or a
+  // list of tools that the template does not show is told in another way that the model knows, see docs/chat.md.
+  // tenon::Error with line and column where the template refuses the conversation, or is not supported.
+  ChatPrompt render(tenon::chat::Conversation conversation) const;
 
-  std::string_view name() const;
+  // What ends an answer: tokens, and texts where the template closes a turn by no token.
+  const tenon::chat::TurnEnd& turn_end() const { return turn_end_; }
+  // How answers are written in conversations with or without tools. No think style where the template has none.
+  AnswerStyle style(bool tools) const;
 
  private:
-  explicit ChatTemplate(const ChatForm& form) : form_(&form) {}
+  // What a template does, found by rendering small conversations.
+  struct Traits {
+    bool takes_parts = false;  // contents must be lists of parts
+    bool shows_system = false, shows_tools = false, shows_tool_turns = false;
+    bool knows_developer = false;
+    ToolStyle tools;
+    ThinkStyle think;
+  };
 
-  const ChatForm* form_;  // of a table that lasts
+  Traits traits_of(bool tools) const;
+  std::string tried(const tenon::OrderedJson& messages, const tenon::OrderedJson& tools = nullptr) const;
+  const Traits& traits(bool tools) const { return tools ? with_tools_ : plain_; }
+
+  static void replace_developer(tenon::OrderedJson& messages);
+  static void replace_tool_turns(tenon::OrderedJson& messages, const ToolStyle& style);
+  static void tell_tools(tenon::chat::Conversation& conversation, const Traits& traits);
+
+  tenon::chat::ModelTemplate model_;
+  Clock clock_;
+  tenon::chat::TurnEnd turn_end_;
+  Traits plain_, with_tools_;
 };
+
+// The time of this machine's clock in its time zone.
+std::chrono::local_seconds local_now();
 
 // What a chat request gets without a template.
 inline constexpr const char* kNoChatTemplate =
-    "this model has no chat template that this server knows; the server's --chat-template names one";
-
-using tenon::read_chat_template;
+    "this model has no chat template; the server's --chat-template names one";
 
 }  // namespace serve

@@ -168,6 +168,11 @@ TENON_INLINE Constraints::Pointer Constraints::grammar(std::string_view text) {
                       [text = std::string(text), limits = limits_] { return constrain::grammar(text, limits); });
 }
 
+TENON_INLINE Constraints::Pointer Constraints::calls(const CallsForm& form) {
+  return find_or_make("calls " + name_of(form),
+                      [form, options = options_, limits = limits_] { return constrain::calls(form, options, limits); });
+}
+
 TENON_INLINE Constraints::Pointer Constraints::find_or_make(const std::string& name,
                                                             CompiledConstraint::Compile compile) {
   if (Pointer found = known(name)) return found;

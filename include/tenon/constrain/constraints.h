@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/constrain/calls.h"
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/token_mask.h"
 #include "tenon/core/constraint.h"
@@ -156,6 +157,7 @@ class Constraints {
   /// Exactly one of the texts, in any order. Error invalid_request if the list is empty.
   Pointer choice(std::span<const std::string> texts);
   Pointer grammar(std::string_view text);
+  Pointer calls(const CallsForm& form);  ///< of calls.h
 
  private:
   Pointer of_schema(const OrderedJson& schema);

@@ -99,11 +99,14 @@ TENON_INLINE Vocabulary::Vocabulary(std::vector<std::string> tokens, int width, 
   build_rows();
 }
 
-TENON_INLINE Vocabulary Vocabulary::from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends) {
+TENON_INLINE Vocabulary Vocabulary::from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends,
+                                         std::span<const TokenId> spelled) {
   std::vector<std::string> tokens(static_cast<std::size_t>(std::clamp(tokenizer.vocab_size(), 0, std::max(width, 0))));
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     const auto token = static_cast<TokenId>(id);
-    if (!tokenizer.is_special(token)) tokens[id] = tokenizer.bytes(token);
+    const bool counts =
+        !tokenizer.is_special(token) || std::find(spelled.begin(), spelled.end(), token) != spelled.end();
+    if (counts) tokens[id] = tokenizer.bytes(token);
   }
   return Vocabulary(std::move(tokens), width, std::move(ends));
 }

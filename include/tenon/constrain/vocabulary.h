@@ -99,8 +99,10 @@ class Vocabulary {
   /// tokens longer than TokenTrie::kLongest.
   Vocabulary(std::vector<std::string> tokens, int width, std::vector<TokenId> ends);
 
-  /// The tokens of a tokenizer. `width`: number of logits; tokens beyond it are never allowed.
-  static Vocabulary from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends);
+  /// The tokens of a tokenizer. `width`: number of logits; tokens beyond it are never allowed. `spelled`: special
+  /// tokens that count as the text of their spelling; the others have no text.
+  static Vocabulary from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends,
+                         std::span<const TokenId> spelled = {});
 
   /// The tokens of a tokenizer, with its end of text, if any, and as many logits as tokens.
   static Vocabulary from(const Tokenizer& tokenizer);

@@ -16,12 +16,12 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
   tenon::Request one{.adapters = request.adapters};
   tenon::Options& options = request.options;
   need_tokens(model, options.stop_ids, "stop_token_ids");
-  if (request.messages.empty()) {
+  if (request.messages.is_null()) {
     one.input_ids = model.tokens(request.inputs, {.parse_special = request.parse_special,
                                                   .add_special_tokens = request.add_special_tokens,
                                                   .truncate = request.truncate.value_or(0)});
   } else {
-    one.input_ids = model.chat_tokens(request.messages);
+    one.input_ids = model.chat_prompt({.messages = request.messages, .add_generation_prompt = true}).ids;
     keep_last(one.input_ids, request.truncate);
     model.add_chat_stops(options);
   }

@@ -8,6 +8,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/body.h"
 #include "serve/api/generation_defaults.h"
+#include "serve/api/openai/chat_fields.h"
 #include "serve/api/openai/openai_request.h"
 #include "serve/api/request_fields.h"
 #include "serve/api/response_format.h"
@@ -119,18 +120,18 @@ void read_least(const RequestFields& f, GenerateRequest& out) {
 }
 
 // LoRAX: with apply_chat_template, `inputs` is a text that holds a list of messages as JSON.
-std::vector<ChatMessage> messages_in(const std::string& inputs, const RequestFields& top, UnknownFields& unknown) {
+tenon::OrderedJson messages_in(const std::string& inputs, const RequestFields& top, UnknownFields& unknown) {
   const std::string needed = "must hold a list of messages as JSON, with `apply_chat_template`: ";
-  Json list;
+  tenon::OrderedJson list;
   try {
-    list =
-        tenon::parse_json(inputs, "", {.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request});
+    list = tenon::parse_json<tenon::OrderedJson>(
+        inputs, "", {.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request});
   } catch (const tenon::Error& error) {
     top.refuse("inputs", needed + error.what());
   }
-  if (!list.is_array()) top.refuse("inputs", needed + "is " + tenon::Fields::describe(list));
-  const Json body = {{"inputs", std::move(list)}};
-  return messages_of(RequestFields(body), "inputs", unknown);
+  if (!list.is_array()) top.refuse("inputs", needed + "is " + tenon::Fields::describe(Json(list)));
+  const Json body = {{"inputs", Json(list)}};
+  return messages_of(RequestFields(body), "inputs", list, unknown);
 }
 
 }  // namespace
@@ -183,9 +184,21 @@ TokenizeRequest parse_tokenize(std::string_view text, const RequestContext& cont
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = context.lenient};
   const RequestFields fields(body.json, kTokenize, unknown);
-  TokenizeRequest out{.inputs = inputs_of(fields),
+  TokenizeRequest out{.inputs = {},
                       .add_special_tokens = fields.boolean("add_special_tokens", true),
                       .parse_special = fields.boolean("parse_special", context.parse_special)};
+  if (fields.has("messages")) {
+    if (fields.has("inputs")) fields.refuse("messages", "does not go with `inputs`");
+    for (const char* const name : {"add_special_tokens", "parse_special"})
+      if (fields.has(name)) fields.refuse(name, "has no effect beside `messages`: the chat template decides");
+    out.conversation = conversation_of(body, fields, unknown);
+  } else {
+    for (const char* const name :
+         {"tools", "documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"})
+      if (const Json* const value = fields.find(name); value && *value != false && !asks_nothing(*value))
+        fields.refuse(name, "goes with `messages`");
+    out.inputs = inputs_of(fields);
+  }
   out.ignored = std::move(unknown.ignored);
   return out;
 }

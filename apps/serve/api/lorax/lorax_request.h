@@ -8,15 +8,16 @@
 
 #include "serve/api/request_context.h"
 #include "serve/api/response_format.h"
-#include "serve/chat/chat_message.h"
+#include "tenon/chat/template.h"
 #include "tenon/core/request.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 
 struct GenerateRequest {
   std::string inputs;
-  std::vector<ChatMessage> messages = {};  // with apply_chat_template what `inputs` holds; else none
-  bool parse_special = true;               // special tokens spelled in `inputs` are tokens
+  tenon::OrderedJson messages = {};  // with apply_chat_template what `inputs` holds; else null
+  bool parse_special = true;         // special tokens spelled in `inputs` are tokens
   bool add_special_tokens = true;
   bool stream = false;
   std::vector<tenon::AdapterUse> adapters;  // none: the base model; several, or one with a weight: merged
@@ -42,6 +43,7 @@ struct GenerateRequest {
 
 struct TokenizeRequest {
   std::string inputs;
+  std::optional<tenon::chat::Conversation> conversation = {};  // whose prompt is asked for, instead of `inputs`
   bool add_special_tokens = true;
   bool parse_special = true;
   std::vector<std::string> ignored = {};

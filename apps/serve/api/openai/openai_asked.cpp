@@ -5,10 +5,15 @@
 #include <utility>
 #include <variant>
 
+#include "serve/api/anthropic/messages_request.h"
+#include "serve/api/anthropic/messages_writer.h"
 #include "serve/api/asked.h"
 #include "serve/api/openai/openai_request.h"
 #include "serve/api/openai/openai_writer.h"
+#include "serve/api/openai/responses_request.h"
+#include "serve/api/openai/responses_writer.h"
 #include "serve/text.h"
+#include "tenon/constrain/calls.h"
 
 namespace serve {
 namespace {
@@ -66,6 +71,75 @@ struct OpenAiAsked {
   Asked asked;
 };
 
+// The form of an answer that may, or must, call functions.
+tenon::constrain::CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
+  const ToolStyle& tools = *style.tools;
+  tenon::constrain::CallsForm form{.functions = {},
+                                   .marker = tools.marker,
+                                   .begin = tools.begin,
+                                   .between = tools.between,
+                                   .end = tools.end,
+                                   .most = choice.parallel ? tools.most : 1,
+                                   .text = !choice.is_forced(),
+                                   .at_start = tools.at_start,
+                                   .think_begin = style.think.begin,
+                                   .think_end = style.think.end,
+                                   .thinking = style.thinking};
+  for (const FunctionTool& each : choice.functions)
+    form.functions.push_back({each.name, tools.before(each.name), each.parameters, "}"});
+  return form;
+}
+
+// Functions whose schema cannot be enforced may have any arguments, unless they are strict or must be called.
+template <class Compile>
+void loosen(ToolChoice& choice, const Compile& compile) {
+  for (FunctionTool& each : choice.functions) {
+    ToolChoice alone = choice;
+    alone.functions = {each};
+    try {
+      compile(alone);
+    } catch (const ApiError&) {
+      if (each.strict || choice.is_forced()) throw;
+      each.parameters = R"({"type": "object"})";
+    }
+  }
+}
+
+void constrain_calls(Model& model, ToolChoice choice, const AnswerStyle& style, tenon::Request& request) {
+  const auto compile = [&](const ToolChoice& some) { return model.constraint(calls_form(some, style)); };
+  try {
+    request.constraint = compile(choice);
+  } catch (const ApiError&) {
+    loosen(choice, compile);
+    request.constraint = compile(choice);
+  }
+  const auto is_special = [&](const std::string& text) { return model.tokenizer().special(text).has_value(); };
+  // The markers are read from the text. The constraint allows no other special token.
+  if (is_special(style.tools->marker) || is_special(style.think.begin) || is_special(style.think.end))
+    request.options.skip_special_tokens = false;
+  if (!choice.is_forced()) return;
+  try {  // a call that is begun is completed within max_tokens
+    request.options.finish_within_budget = request.constraint->counts_tokens();
+  } catch (const tenon::Error&) {  // the schemas are too complex for that
+  }
+}
+
+// Adds the prompt of a conversation, with what its answer may be. How the answer is read.
+AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
+  const bool calls = request.tools.kind != ToolChoice::Kind::none;
+  made.asked.characters = characters_of(request.conversation.messages);
+  Model::Chat chat = model.chat_prompt(std::move(request.conversation));
+  model.add_chat_stops(made.common.options);
+  AnswerStyle style = model.chat_style(calls);
+  style.thinking = chat.thinking;
+  // A form begins with the answer's first token, so there is no reasoning before it.
+  if (!request.tells_reasoning || request.form || request.tools.is_forced()) style.think = {}, style.thinking = false;
+  if (calls) constrain_calls(model, request.tools, style, made.common);
+  keep_last(chat.ids, request.truncate);
+  made.add(model, request, std::move(chat.ids), {});
+  return style;
+}
+
 }  // namespace
 
 Asked completion_asked(Model& model, std::string_view body, const std::string& id) {
@@ -94,15 +168,43 @@ Asked completion_asked(Model& model, std::string_view body, const std::string& i
 }
 
 Asked chat_asked(Model& model, std::string_view body, const std::string& id) {
-  const ChatRequest request = parse_chat(body, model.context());
+  ChatRequest request = parse_chat(body, model.context());
   OpenAiAsked made(model, request, id);
   made.terms.chat = true;
-  model.add_chat_stops(made.common.options);
-  for (const ChatMessage& message : request.messages) made.asked.characters += characters(message.content);
-  std::vector<tenon::TokenId> ids = model.chat_tokens(request.messages);
-  keep_last(ids, request.truncate);
-  made.add(model, request, std::move(ids), {});
+  made.terms.shows_reasoning = request.shows_reasoning;
+  AnswerStyle style = add_chat(model, request, made);
+  if (style.tools || !style.think.end.empty()) made.terms.style = std::move(style);
   return made.finish(model);
+}
+
+Asked responses_asked(Model& model, std::string_view body, const std::string& id) {
+  ResponsesRequest request = parse_responses(body, model.context());
+  OpenAiAsked made(model, request.chat, id);
+  AnswerStyle style = add_chat(model, request.chat, made);
+  ResponsesWriter::Terms terms{.id = id,
+                               .model = made.terms.model,
+                               .created = made.terms.created,
+                               .prompt_tokens = static_cast<int>(made.terms.prompts.front().size()),
+                               .stream = request.chat.stream,
+                               .shows_reasoning = request.chat.shows_reasoning,
+                               .style = std::move(style),
+                               .request = std::move(request)};
+  made.asked.writer = std::make_unique<ResponsesWriter>(std::move(terms));
+  return std::move(made.asked);
+}
+
+Asked messages_asked(Model& model, std::string_view body, const std::string& id) {
+  ChatRequest request = parse_messages(body, model.context());
+  OpenAiAsked made(model, request, id);
+  AnswerStyle style = add_chat(model, request, made);
+  made.asked.writer = std::make_unique<MessagesWriter>(
+      MessagesWriter::Terms{.id = id,
+                            .model = made.terms.model,
+                            .prompt_tokens = static_cast<int>(made.terms.prompts.front().size()),
+                            .stream = request.stream,
+                            .shows_reasoning = request.shows_reasoning,
+                            .style = std::move(style)});
+  return std::move(made.asked);
 }
 
 }  // namespace serve

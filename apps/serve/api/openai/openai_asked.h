@@ -11,5 +11,7 @@ namespace serve {
 // ApiError or tenon::Error where the request is refused. `id` is told to the client.
 Asked completion_asked(Model& model, std::string_view body, const std::string& id);
 Asked chat_asked(Model& model, std::string_view body, const std::string& id);
+Asked responses_asked(Model& model, std::string_view body, const std::string& id);
+Asked messages_asked(Model& model, std::string_view body, const std::string& id);  // Anthropic's
 
 }  // namespace serve

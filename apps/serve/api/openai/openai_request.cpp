@@ -1,7 +1,6 @@
 #include "serve/api/openai/openai_request.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "serve/api/api_error.h"
@@ -66,43 +65,6 @@ void check_best_of(const RequestFields& f, int n) {
   f.integer("best_of", n, n, needed);
 }
 
-// "messages[3].content"
-std::string content_of(const RequestFields& message, const std::string& role, const std::string& name,
-                       UnknownFields& unknown) {
-  const Json* const value = message.find("content");
-  if (!value) {
-    if (role != "assistant") message.refuse("content", "is missing");
-    return {};
-  }
-  if (value->is_string()) return value->get<std::string>();
-  if (!value->is_array()) message.refuse_type("content", "a string or a list of parts", *value);
-  if (value->empty()) message.refuse("content", "must not be an empty list");
-  std::string content;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    const std::string path = name + "." + at("content", i);
-    const RequestFields any((*value)[i], path);  // the type decides first, so that an image is refused as one
-    const std::string type = any.string("type").value_or("");
-    if (type != "text") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"text\"");
-    const RequestFields part((*value)[i], kPart, unknown, path);
-    const auto text = part.string("text");
-    if (!text) part.refuse("text", "is missing");
-    content += *text;
-  }
-  return content;
-}
-
-ChatMessage message_of(const Json& value, const std::string& name, UnknownFields& unknown) {
-  constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
-  const RequestFields message(value, kMessage, unknown, name);
-  const auto role = message.string("role");
-  if (!role) message.refuse("role", "is missing");
-  if (std::find(roles.begin(), roles.end(), *role) == roles.end()) {
-    message.refuse("role", "must be system, developer, user, assistant or tool, is \"" + shown(*role) + "\"");
-  }
-  return {
-      .role = *role, .content = content_of(message, *role, name, unknown), .name = message.string("name").value_or("")};
-}
-
 void read_chat_logprobs(const RequestFields& f, ChatRequest& out) {
   out.logprobs = f.boolean("logprobs", false);
   out.top_logprobs = f.integer_or("top_logprobs", 0, 0, 20);
@@ -110,17 +72,16 @@ void read_chat_logprobs(const RequestFields& f, ChatRequest& out) {
   if (out.logprobs) out.options.top_logprobs = out.top_logprobs;
 }
 
-}  // namespace
-
-std::vector<ChatMessage> messages_of(const RequestFields& f, const std::string& key, UnknownFields& unknown) {
-  const Json* const list = f.list(key);
-  if (!list) f.refuse(key, "is missing");
-  if (list->empty()) f.refuse(key, "must not be empty");
-  if (list->size() > kMostMessages) f.refuse(key, "must hold at most " + std::to_string(kMostMessages));
-  std::vector<ChatMessage> messages;
-  for (const Json& each : *list) messages.push_back(message_of(each, at(key.c_str(), messages.size()), unknown));
-  return messages;
+// llama.cpp's word, and those of SGLang and vLLM.
+void read_reasoning(const RequestFields& f, ChatRequest& out) {
+  const std::string format = f.string("reasoning_format").value_or("auto");
+  if (format != "auto" && format != "none" && format != "deepseek")
+    f.refuse("reasoning_format", "must be \"auto\", \"deepseek\" or \"none\"");
+  out.tells_reasoning = format != "none" && f.boolean("separate_reasoning", true);
+  out.shows_reasoning = f.boolean("include_reasoning", true);
 }
+
+}  // namespace
 
 CompletionRequest parse_completion(std::string_view text, const RequestContext& context) {
   const Body body = parse_body(text);
@@ -155,7 +116,11 @@ ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   const RequestFields f(body.json, kChat, unknown);
   ChatRequest out;
   read_sampling_request(body, f, context, unknown, out);
-  out.messages = messages_of(f, "messages", unknown);
+  out.conversation = conversation_of(body, f, unknown);
+  out.tools = tool_choice_of(f, out.conversation, unknown);
+  read_reasoning(f, out);
+  if (out.form && out.tools.kind != ToolChoice::Kind::none)
+    f.refuse(out.form->field, "does not go with `tools`, but for a `tool_choice` of \"none\"");
   out.prompt_field = "messages";
   read_max_tokens(f, out, false);
   check_min_tokens(f, out);

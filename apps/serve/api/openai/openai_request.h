@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
+#include "serve/api/openai/chat_fields.h"
 #include "serve/api/request_context.h"
 #include "serve/api/response_format.h"
-#include "serve/chat/chat_message.h"
 #include "tenon/core/request.h"
 
 namespace serve {
@@ -43,7 +43,10 @@ struct CompletionRequest : SamplingRequest {
 };
 
 struct ChatRequest : SamplingRequest {
-  std::vector<ChatMessage> messages;
+  tenon::chat::Conversation conversation;
+  ToolChoice tools;
+  bool tells_reasoning = true;  // apart from the text
+  bool shows_reasoning = true;  // at all, where it is apart
   bool logprobs = false;
   int top_logprobs = 0;
 };
@@ -51,7 +54,5 @@ struct ChatRequest : SamplingRequest {
 // ApiError: malformed, invalid, bad_adapter_name.
 CompletionRequest parse_completion(std::string_view body, const RequestContext& context);
 ChatRequest parse_chat(std::string_view body, const RequestContext& context);
-// A conversation that stands under `key` of `fields`.
-std::vector<ChatMessage> messages_of(const RequestFields& fields, const std::string& key, UnknownFields& unknown);
 
 }  // namespace serve

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/text.h"
 #include "tenon/version.h"
 
 namespace serve {
@@ -18,6 +19,9 @@ OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   return bytes;
 }
 
+// Of one call; Mistral's templates demand 9 letters and digits.
+std::string call_id(bool is_short) { return is_short ? random_id().substr(0, 9) : "call_" + random_id(); }
+
 OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }
 
 }  // namespace
@@ -26,7 +30,10 @@ OpenAiWriter::OpenAiWriter(Terms terms, const tenon::Tokenizer& tokenizer)
     : terms_(std::move(terms)),
       tokenizer_(tokenizer),
       open_(terms_.prompts.size() * static_cast<std::size_t>(terms_.n)) {
-  for (std::size_t i = 0; i < open_; ++i) choices_.emplace_back(tokenizer);
+  for (std::size_t i = 0; i < open_; ++i) {
+    choices_.emplace_back(tokenizer);
+    if (terms_.style) choices_.back().reader.emplace(*terms_.style);
+  }
 }
 
 void OpenAiWriter::take(const Event& event) {
@@ -43,9 +50,78 @@ void OpenAiWriter::take(const Event& event) {
     --open_;
   }
   release(choice, event.text, ended);
+  if (choice.reader) read(choice, event.text, ended);
   if (!terms_.stream) return;
   choice.unsent += event.text;
   if (!event.final) stream_choice(event.choice);  // the last text goes with the reason, which the next event tells
+}
+
+// ---- reasoning and calls
+
+void OpenAiWriter::read(Choice& choice, const std::string& text, bool ended) {
+  std::vector<AnswerPart> parts = choice.reader->push(text);
+  if (ended)
+    for (AnswerPart& part : choice.reader->finish()) parts.push_back(std::move(part));
+  for (AnswerPart& part : parts) {
+    const auto call = static_cast<std::size_t>(part.call);
+    switch (part.kind) {
+      case AnswerPart::Kind::reasoning:
+        if (!terms_.shows_reasoning) continue;
+        choice.reasoning += part.text;
+        break;
+      case AnswerPart::Kind::text:
+        choice.content += part.text;
+        break;
+      case AnswerPart::Kind::call:
+        choice.calls.push_back({call_id(terms_.style->tools && terms_.style->tools->short_ids), part.text, {}});
+        break;
+      case AnswerPart::Kind::arguments:
+        choice.calls[call].arguments += part.text;
+        break;
+    }
+    if (terms_.stream) choice.parts.push_back(std::move(part));
+  }
+  if (ended && !choice.calls.empty() && choice.reason == std::string_view("stop")) choice.reason = "tool_calls";
+}
+
+OrderedJson OpenAiWriter::message_of(const Choice& choice) const {
+  if (!choice.reader) return {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  const bool silent = choice.content.empty() && !choice.calls.empty();
+  OrderedJson message = {{"role", "assistant"},
+                         {"content", silent ? OrderedJson(nullptr) : OrderedJson(choice.content)},
+                         {"refusal", nullptr}};
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  for (const Call& call : choice.calls) {
+    message["tool_calls"].push_back(
+        OrderedJson{{"id", call.id},
+                    {"type", "function"},
+                    {"function", OrderedJson{{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
+}
+
+OrderedJson OpenAiWriter::delta_of(const Choice& choice, const AnswerPart& part) const {
+  if (part.kind == AnswerPart::Kind::reasoning) return {{"reasoning_content", part.text}};
+  if (part.kind == AnswerPart::Kind::text) return {{"content", part.text}};
+  OrderedJson call = {{"index", part.call}};
+  OrderedJson function = {{"arguments", part.text}};
+  if (part.kind == AnswerPart::Kind::call) {
+    call["id"] = choice.calls[static_cast<std::size_t>(part.call)].id;
+    call["type"] = "function";
+    function = {{"name", part.text}, {"arguments", ""}};
+  }
+  call["function"] = std::move(function);
+  return {{"tool_calls", OrderedJson::array({std::move(call)})}};
+}
+
+void OpenAiWriter::stream_parts(int index, const OrderedJson& logprobs) {
+  Choice& choice = choices_[static_cast<std::size_t>(index)];
+  OrderedJson listed = logprobs;  // with the first part
+  for (const AnswerPart& part : std::exchange(choice.parts, {})) {
+    stream_part(index, {{"delta", delta_of(choice, part)}}, nullptr, std::exchange(listed, nullptr), true);
+  }
+  if (listed.is_object() && !listed["content"].empty())
+    stream_part(index, {{"delta", {{"content", ""}}}}, nullptr, std::move(listed), true);
 }
 
 // What a stop string cuts away has tokens, too: they are listed once some of their text is released.
@@ -87,7 +163,10 @@ void OpenAiWriter::stream_choice(int index) {
   if (terms_.chat) {
     if (first) stream_part(index, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, nullptr);
     const bool lists = terms_.logprobs && from < choice.listed.size();
-    if (!text.empty() || lists) stream_part(index, {{"delta", {{"content", text}}}}, nullptr, logprobs, true);
+    if (choice.reader)
+      stream_parts(index, logprobs);
+    else if (!text.empty() || lists)
+      stream_part(index, {{"delta", {{"content", text}}}}, nullptr, logprobs, true);
     if (choice.reason) stream_part(index, {{"delta", OrderedJson::object()}}, choice.reason, nullptr, true);
     return;
   }
@@ -237,7 +316,7 @@ std::string OpenAiWriter::whole() const {
     const int index = static_cast<int>(i);
     OrderedJson out = {{"index", index}};
     if (terms_.chat)
-      out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      out["message"] = message_of(choice);
     else
       out["text"] = echo_of(index) + choice.text;
     const bool echoes = terms_.logprobs && !echo_of(index).empty();

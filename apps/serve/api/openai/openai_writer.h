@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "serve/api/writer.h"
+#include "serve/chat/answer_reader.h"
 #include "tenon/tokenizer/stream_decoder.h"
 
 namespace serve {
@@ -30,6 +31,8 @@ class OpenAiWriter final : public Writer {
     bool return_token_ids = false;            // in vLLM's form
     bool skip_special = true;                 // special tokens add nothing to the text
     std::vector<tenon::TokenId> ends = {};    // that end an answer, and are no part of it
+    std::optional<AnswerStyle> style = {};    // of a chat's answer; none: it is all text
+    bool shows_reasoning = true;
   };
 
   // The tokenizer must outlive it.
@@ -56,8 +59,16 @@ class OpenAiWriter final : public Writer {
     std::vector<tenon::TokenLogprob> top;
   };
 
+  struct Call {
+    std::string id, name, arguments;
+  };
+
   struct Choice {
     explicit Choice(const tenon::Tokenizer& tokenizer) : decoder(tokenizer) {}
+    std::optional<AnswerReader> reader;  // without it all text is content
+    std::string content, reasoning;      // with it
+    std::vector<Call> calls;
+    std::vector<AnswerPart> parts;          // in a stream: read since the last chunk
     tenon::StreamDecoder decoder;           // without stop strings: of tokens
     std::size_t decoded = 0, released = 0;  // characters
     std::string text;                       // released
@@ -74,7 +85,11 @@ class OpenAiWriter final : public Writer {
 
   void list(Choice& choice, const tenon::Event& event);
   void release(Choice& choice, const std::string& text, bool ended);
+  void read(Choice& choice, const std::string& text, bool ended);
   void stream_choice(int index);
+  void stream_parts(int index, const tenon::OrderedJson& logprobs);
+  tenon::OrderedJson delta_of(const Choice& choice, const AnswerPart& part) const;
+  tenon::OrderedJson message_of(const Choice& choice) const;
   // `ids`: the choice's tokens since the last chunk that told them go with it.
   void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs,
                    bool ids = false);

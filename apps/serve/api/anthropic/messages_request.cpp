@@ -1,0 +1,170 @@
+#include "serve/api/anthropic/messages_request.h"
+
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/api/body.h"
+#include "serve/api/request_fields.h"
+
+namespace serve {
+namespace {
+
+using tenon::Json;
+using tenon::OrderedJson;
+
+std::string block_path(const std::string& list, std::size_t index) { return list + "[" + std::to_string(index) + "]"; }
+
+// Turns a body of Anthropic's into one of chat completions. Refusals name the fields of the former.
+class ChatOfMessages {
+ public:
+  ChatOfMessages(const Body& body, UnknownFields& unknown)
+      : fields_(body.json), ordered_(body.ordered()), unknown_(unknown) {}
+
+  OrderedJson convert() {
+    OrderedJson chat = OrderedJson::object();
+    Json members = Json::object();
+    for (const auto& [key, value] : ordered_.items()) {
+      if (find_field(key, kMessages))
+        members[key] = Json(value);
+      else
+        chat[key] = value;
+    }
+    RequestFields(members, kMessages, unknown_);  // refuses by the table
+    if (!fields_.has("max_tokens")) fields_.refuse("max_tokens", "is missing");
+    if (fields_.has("system"))
+      messages_.push_back({{"role", "system"}, {"content", text_of(fields_, "system", "system")}});
+    const Json* const list = fields_.list("messages");
+    if (!list || list->empty()) fields_.refuse("messages", "must be a list that is not empty");
+    for (std::size_t i = 0; i < list->size(); ++i)
+      add_message((*list)[i], ordered_["messages"][i], block_path("messages", i));
+    chat["messages"] = std::move(messages_);
+    if (const Json* const stops = fields_.find("stop_sequences")) chat["stop"] = OrderedJson(*stops);
+    read_tools(chat);
+    return chat;
+  }
+
+ private:
+  // A text, or the texts of a list of blocks.
+  std::string text_of(const RequestFields& in, const char* key, const std::string& path) {
+    const Json* const value = in.find(key);
+    if (!value) return {};
+    if (value->is_string()) return value->get<std::string>();
+    if (!value->is_array()) in.refuse_type(key, "a text or a list of blocks", *value);
+    std::string text;
+    for (std::size_t i = 0; i < value->size(); ++i) text += block_text((*value)[i], block_path(path, i));
+    return text;
+  }
+
+  std::string block_text(const Json& value, const std::string& path) {
+    const RequestFields any(value, path);
+    const std::string type = any.string("type").value_or("");
+    if (type != "text") any.refuse("type", "\"" + shown(type) + "\" is not supported here, only \"text\"");
+    const RequestFields block(value, kBlock, unknown_, path);
+    const auto text = block.string("text");
+    if (!text) block.refuse("text", "is missing");
+    return *text;
+  }
+
+  // Results of calls are messages of their own, in front of the user's text.
+  void add_message(const Json& value, const OrderedJson& ordered, const std::string& path) {
+    const RequestFields message(value, kTurn, unknown_, path);
+    const std::string role = message.string("role").value_or("");
+    if (role != "user" && role != "assistant") message.refuse("role", "must be \"user\" or \"assistant\"");
+    const Json* const content = message.find("content");
+    if (!content) message.refuse("content", "is missing");
+    OrderedJson out = {{"role", role}, {"content", ""}};
+    if (content->is_string()) {
+      out["content"] = content->get<std::string>();
+      messages_.push_back(std::move(out));
+      return;
+    }
+    if (!content->is_array() || content->empty())
+      message.refuse_type("content", "a text or a list of blocks", *content);
+    std::string text;
+    bool results = false;
+    for (std::size_t i = 0; i < content->size(); ++i) {
+      const std::string here = block_path(path + ".content", i);
+      const Json& block = (*content)[i];
+      const std::string type = RequestFields(block, here).string("type").value_or("");
+      if (type == "tool_result" && role == "user") {
+        add_result(block, here);
+        results = true;
+      } else if (type == "tool_use" && role == "assistant") {
+        out["tool_calls"].push_back(call_of(block, ordered["content"][i], here));
+      } else if (type == "thinking" && role == "assistant") {
+        const RequestFields thought(block, kBlock, unknown_, here);
+        out["reasoning_content"] = out.value("reasoning_content", "") + thought.string("thinking").value_or("");
+      } else {
+        text += block_text(block, here);
+      }
+    }
+    out["content"] = text;
+    if (!results || !text.empty()) messages_.push_back(std::move(out));
+  }
+
+  void add_result(const Json& value, const std::string& path) {
+    const RequestFields block(value, kBlock, unknown_, path);
+    block.boolean("is_error", false);
+    messages_.push_back({{"role", "tool"},
+                         {"tool_call_id", block.string("tool_use_id").value_or("")},
+                         {"content", text_of(block, "content", path + ".content")}});
+  }
+
+  OrderedJson call_of(const Json& value, const OrderedJson& ordered, const std::string& path) {
+    const RequestFields block(value, kBlock, unknown_, path);
+    const auto name = block.string("name");
+    if (!name) block.refuse("name", "is missing");
+    const Json* const input = block.find("input");
+    if (input && !input->is_object()) block.refuse_type("input", "an object", *input);
+    return {{"id", block.string("id").value_or("")},
+            {"type", "function"},
+            {"function", OrderedJson{{"name", *name}, {"arguments", input ? ordered["input"].dump() : "{}"}}}};
+  }
+
+  void read_tools(OrderedJson& chat) {
+    if (const Json* const list = fields_.list("tools")) {
+      OrderedJson& tools = chat["tools"] = OrderedJson::array();
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const std::string path = block_path("tools", i);
+        const RequestFields any((*list)[i], path);
+        const std::string type = any.string("type").value_or("custom");
+        if (type != "custom") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"custom\"");
+        const RequestFields tool((*list)[i], kInputTool, unknown_, path);
+        OrderedJson function = {{"name", tool.string("name").value_or("")}};
+        if (const auto description = tool.string("description")) function["description"] = *description;
+        if (tool.has("input_schema")) function["parameters"] = ordered_["tools"][i]["input_schema"];
+        if (tool.has("strict")) function["strict"] = tool.boolean("strict", false);
+        tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+      }
+    }
+    const auto choice = fields_.object("tool_choice", kInputChoice, unknown_);
+    if (!choice) return;
+    const std::string type = choice->string("type").value_or("");
+    if (type == "tool")
+      chat["tool_choice"] = {{"type", "function"},
+                             {"function", OrderedJson{{"name", choice->string("name").value_or("")}}}};
+    else if (type == "auto" || type == "none" || type == "any")
+      chat["tool_choice"] = type == "any" ? "required" : type;
+    else
+      choice->refuse("type", "must be \"auto\", \"any\", \"tool\" or \"none\"");
+    if (choice->boolean("disable_parallel_tool_use", false)) chat["parallel_tool_calls"] = false;
+  }
+
+  const RequestFields fields_;
+  const OrderedJson ordered_;
+  UnknownFields& unknown_;
+  OrderedJson messages_ = OrderedJson::array();
+};
+
+}  // namespace
+
+ChatRequest parse_messages(std::string_view text, const RequestContext& context) {
+  const Body body = parse_body(text);
+  UnknownFields unknown{.lenient = context.lenient};
+  const std::string converted = ChatOfMessages(body, unknown).convert().dump();
+  ChatRequest out = parse_chat(converted, context);
+  for (std::string& each : unknown.ignored) out.ignored.push_back(std::move(each));
+  return out;
+}
+
+}  // namespace serve

@@ -1,0 +1,55 @@
+// Answers as Anthropic's Messages API writes them.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/api/writer.h"
+#include "serve/chat/answer_reader.h"
+
+namespace serve {
+
+class MessagesWriter final : public Writer {
+ public:
+  struct Terms {
+    std::string id, model;  // as the client is told them
+    int prompt_tokens = 0;
+    bool stream = false;
+    bool shows_reasoning = true;
+    AnswerStyle style = {};
+  };
+
+  explicit MessagesWriter(Terms terms);
+
+  void take(const tenon::Event& event) override;
+  bool complete() const override { return reason_ != nullptr; }
+  Usage usage() const override { return {terms_.prompt_tokens, tokens_}; }
+  std::string whole() const override;
+  std::string streamed() override { return std::exchange(streamed_, {}); }
+  bool has_streamed() const override { return !streamed_.empty(); }
+  std::string end_of_stream() override { return {}; }
+  std::string failure(const ApiError& error) override;
+
+ private:
+  struct Block {
+    AnswerPart::Kind kind;       // text, call or reasoning
+    std::string text, name, id;  // call: the arguments
+  };
+
+  void read(const AnswerPart& part);
+  void begin(const AnswerPart& part);
+  void end_block();
+  tenon::OrderedJson block_json(const Block& block) const;
+  tenon::OrderedJson message(bool begins) const;
+  void send(const char* type, tenon::OrderedJson members);
+
+  const Terms terms_;
+  AnswerReader reader_;
+  std::vector<Block> blocks_;
+  bool open_ = false;  // the last block is being written
+  int tokens_ = 0;
+  const char* reason_ = nullptr;  // null: being written
+  std::string streamed_;
+};
+
+}  // namespace serve

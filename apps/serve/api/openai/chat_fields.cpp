@@ -1,0 +1,245 @@
+#include "serve/api/openai/chat_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/api/request_limits.h"
+#include "serve/api/writer.h"
+#include "tenon/core/error.h"
+
+namespace serve {
+namespace {
+
+using tenon::Json;
+using tenon::OrderedJson;
+
+constexpr std::size_t kMostTools = 128;       // OpenAI's
+constexpr std::size_t kLongestFunction = 64;  // characters of a name; OpenAI's
+constexpr const char* kNoArguments = R"({"type": "object", "properties": {}, "additionalProperties": false})";
+
+std::string element(const std::string& list, std::size_t index) { return list + "[" + std::to_string(index) + "]"; }
+
+// A text, or a list of parts that are texts.
+OrderedJson content_of(const RequestFields& message, const std::string& role, const std::string& path,
+                       UnknownFields& unknown) {
+  const Json* const value = message.find("content");
+  if (!value) {
+    if (role != "assistant") message.refuse("content", "is missing");
+    return "";
+  }
+  if (value->is_string()) return value->get<std::string>();
+  if (!value->is_array()) message.refuse_type("content", "a string or a list of parts", *value);
+  if (value->empty()) message.refuse("content", "must not be an empty list");
+  OrderedJson parts = OrderedJson::array();
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    const std::string here = element(path + ".content", i);
+    const RequestFields any((*value)[i], here);  // the type decides first, so that an image is refused as one
+    const std::string type = any.string("type").value_or("");
+    if (type != "text") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"text\"");
+    const RequestFields part((*value)[i], kPart, unknown, here);
+    const auto text = part.string("text");
+    if (!text) part.refuse("text", "is missing");
+    parts.push_back({{"type", "text"}, {"text", *text}});
+  }
+  return parts;
+}
+
+void need_function_type(const RequestFields& f) {
+  const std::string type = f.string("type").value_or("function");
+  if (type != "function") f.refuse("type", "\"" + shown(type) + "\" is not supported, only \"function\"");
+}
+
+// The calls of an assistant's message. `ordered`: the same, with its keys as written.
+OrderedJson calls_of(const Json& list, const OrderedJson& ordered, const std::string& path, UnknownFields& unknown) {
+  OrderedJson calls = OrderedJson::array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const RequestFields call(list[i], kToolCall, unknown, element(path, i));
+    need_function_type(call);
+    call.string("id");
+    const auto function = call.object("function", kCalledFunction, unknown);
+    if (!function) call.refuse("function", "is missing");
+    const auto name = function->string("name");
+    const auto text = function->string("arguments");
+    if (!name) function->refuse("name", "is missing");
+    OrderedJson arguments = OrderedJson::object();
+    if (text && !text->empty()) {
+      arguments = OrderedJson::parse(*text, nullptr, false);
+      if (!arguments.is_object()) function->refuse("arguments", "must be a text that holds a JSON object");
+    }
+    OrderedJson out = OrderedJson::object();
+    for (const auto& [key, value] : ordered[i].items()) {
+      if (key == "function")
+        out[key] = OrderedJson{{"name", *name}, {"arguments", arguments}};
+      else if (key == "id" || key == "type")
+        out[key] = value;
+    }
+    calls.push_back(std::move(out));
+  }
+  return calls;
+}
+
+OrderedJson message_of(const Json& value, const OrderedJson& ordered, const std::string& path, UnknownFields& unknown) {
+  constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
+  const RequestFields message(value, kMessage, unknown, path);
+  const auto role = message.string("role");
+  if (!role) message.refuse("role", "is missing");
+  if (std::find(roles.begin(), roles.end(), *role) == roles.end())
+    message.refuse("role", "must be system, developer, user, assistant or tool, is \"" + shown(*role) + "\"");
+  const OrderedJson content = content_of(message, *role, path, unknown);
+  for (const char* const text : {"name", "tool_call_id", "reasoning_content"}) message.string(text);
+  const Json* const calls = message.list("tool_calls");
+  if (calls && !calls->empty() && *role != "assistant") message.refuse("tool_calls", "belong to role assistant");
+  OrderedJson out = OrderedJson::object();
+  for (const auto& [key, each] : ordered.items()) {
+    if (each.is_null() && key != "content") continue;
+    if (key == "content")
+      out[key] = content;
+    else if (key == "tool_calls" && !each.empty())
+      out[key] = calls_of(*calls, each, path + ".tool_calls", unknown);
+    else if (key == "role" || key == "name" || key == "tool_call_id" || key == "reasoning_content")
+      out[key] = each;
+  }
+  if (!out.contains("content")) out["content"] = content;
+  return out;
+}
+
+FunctionTool function_of(const Json& tool, const std::string& path, const OrderedJson& ordered,
+                         UnknownFields& unknown) {
+  const RequestFields any(tool, path);  // the type decides first
+  need_function_type(any);
+  const RequestFields f(tool, kTool, unknown, path);
+  const auto function = f.object("function", kFunction, unknown);
+  if (!function) f.refuse("function", "is missing");
+  const auto name = function->string("name");
+  if (!name) function->refuse("name", "is missing");
+  const bool plain = std::all_of(name->begin(), name->end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  });
+  if (name->empty() || name->size() > kLongestFunction || !plain)
+    function->refuse("name", "must have 1 to 64 letters, digits, '_', '-' and '.'");
+  function->string("description");
+  const Json* const parameters = function->find("parameters");
+  if (parameters && !parameters->is_object()) function->refuse_type("parameters", "an object", *parameters);
+  FunctionTool out{.name = *name, .parameters = kNoArguments, .strict = function->boolean("strict", false)};
+  if (parameters && !parameters->empty()) out.parameters = ordered["function"]["parameters"].dump();
+  if (out.parameters.size() > kMostSchemaBytes)
+    function->refuse("parameters", "has more than " + std::to_string(kMostSchemaBytes) + " bytes");
+  return out;
+}
+
+std::vector<FunctionTool> functions_of(const RequestFields& f, const OrderedJson& ordered, UnknownFields& unknown) {
+  std::vector<FunctionTool> functions;
+  const Json* const list = f.list("tools");
+  if (!list) return functions;
+  if (list->size() > kMostTools) f.refuse("tools", "must hold at most " + std::to_string(kMostTools));
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    functions.push_back(function_of((*list)[i], element("tools", i), ordered[i], unknown));
+    if (!names.insert(functions.back().name).second)
+      f.refuse("tools", "has two functions of the name " + functions.back().name);
+  }
+  return functions;
+}
+
+// The function that an object names.
+std::string chosen_function(const RequestFields& f, UnknownFields& unknown) {
+  const RequestFields choice = *f.object("tool_choice", kToolChoice, unknown);
+  need_function_type(choice);
+  const auto function = choice.object("function", kChosenFunction, unknown);
+  const auto name = function ? function->string("name") : std::nullopt;
+  if (!name) f.refuse("tool_choice", "needs a `function.name`");
+  return *name;
+}
+
+}  // namespace
+
+OrderedJson messages_of(const RequestFields& f, const std::string& key, const OrderedJson& ordered,
+                        UnknownFields& unknown) {
+  const Json* const list = f.list(key);
+  if (!list) f.refuse(key, "is missing");
+  if (list->empty()) f.refuse(key, "must not be empty");
+  if (list->size() > kMostMessages) f.refuse(key, "must hold at most " + std::to_string(kMostMessages));
+  OrderedJson messages = OrderedJson::array();
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    if (!(*list)[i].is_object()) RequestFields((*list)[i], element(key, i));  // refuses
+    messages.push_back(message_of((*list)[i], ordered[i], element(key, i), unknown));
+  }
+  return messages;
+}
+
+tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& f, UnknownFields& unknown) {
+  const OrderedJson ordered = body.ordered();
+  const auto written = [&](const char* key) {
+    const auto found = ordered.find(key);
+    return found == ordered.end() ? OrderedJson(nullptr) : *found;
+  };
+  tenon::chat::Conversation out;
+  out.messages = messages_of(f, "messages", written("messages"), unknown);
+  if (f.list("tools")) {
+    functions_of(f, written("tools"), unknown);  // refuses what is wrong
+    out.tools = written("tools");
+  }
+  if (const Json* const documents = f.list("documents")) {
+    if (std::any_of(documents->begin(), documents->end(), [](const Json& each) { return !each.is_object(); }))
+      f.refuse("documents", "must be a list of objects");
+    if (!documents->empty()) out.documents = written("documents");
+  }
+  if (const Json* const kwargs = f.find("chat_template_kwargs")) {
+    if (!kwargs->is_object()) f.refuse_type("chat_template_kwargs", "an object", *kwargs);
+    out.kwargs = written("chat_template_kwargs");
+    for (const char* const own :
+         {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template"})
+      if (kwargs->contains(own)) f.refuse("chat_template_kwargs", std::string("must not hold `") + own + "`");
+  }
+  out.continue_final_message = f.boolean("continue_final_message", false);
+  out.add_generation_prompt = f.boolean("add_generation_prompt", !out.continue_final_message);
+  if (out.continue_final_message && out.add_generation_prompt)
+    f.refuse("continue_final_message", "goes with `add_generation_prompt` false");
+  return out;
+}
+
+ToolChoice tool_choice_of(const RequestFields& f, tenon::chat::Conversation& conversation, UnknownFields& unknown) {
+  ToolChoice out{.parallel = f.boolean("parallel_tool_calls", true)};
+  out.functions = functions_of(f, conversation.tools, unknown);
+  const Json* const choice = f.find("tool_choice");
+  out.kind = out.functions.empty() ? ToolChoice::Kind::none : ToolChoice::Kind::automatic;
+  std::string named;
+  if (choice && choice->is_object()) {
+    named = chosen_function(f, unknown);
+    out.kind = ToolChoice::Kind::required;
+    std::erase_if(out.functions, [&](const FunctionTool& each) { return each.name != named; });
+    if (out.functions.empty()) f.refuse("tool_choice", "names `" + shown(named) + "`, which is not among `tools`");
+    out.parallel = false;
+  } else if (choice) {
+    const std::string word = choice->is_string() ? choice->get<std::string>() : "";
+    if (word == "none")
+      out.kind = ToolChoice::Kind::none;
+    else if (word == "required")
+      out.kind = ToolChoice::Kind::required;
+    else if (word != "auto")
+      f.refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or an object that names a function");
+    if (out.is_forced() && out.functions.empty()) f.refuse("tool_choice", "needs `tools`");
+  }
+  if (out.kind == ToolChoice::Kind::none) {
+    out.functions.clear();
+    conversation.tools = nullptr;
+  }
+  return out;
+}
+
+std::size_t characters_of(const OrderedJson& messages) {
+  std::size_t count = 0;
+  for (const OrderedJson& message : messages) {
+    const OrderedJson& content = message["content"];
+    if (content.is_string()) count += characters(content.get_ref<const std::string&>());
+    if (content.is_array())
+      for (const OrderedJson& part : content) count += characters(part["text"].get_ref<const std::string&>());
+  }
+  return count;
+}
+
+}  // namespace serve

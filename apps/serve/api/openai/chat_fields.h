@@ -1,0 +1,42 @@
+// The fields of a conversation in a request: messages, tools, and what its template is told.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "serve/api/body.h"
+#include "serve/api/request_fields.h"
+#include "tenon/chat/template.h"
+#include "tenon/io/json.h"
+
+namespace serve {
+
+struct FunctionTool {
+  std::string name;
+  std::string parameters;  // JSON Schema
+  bool strict = false;
+};
+
+struct ToolChoice {
+  enum class Kind { none, automatic, required };
+  Kind kind = Kind::none;
+  std::vector<FunctionTool> functions = {};  // that may be called; empty with Kind::none
+  bool parallel = true;
+
+  bool is_forced() const { return kind == Kind::required; }
+};
+
+// Messages as Hugging Face passes them to templates: arguments of calls are objects, contents are never null. `ordered`
+// is the list under `key` with its keys as written.
+tenon::OrderedJson messages_of(const RequestFields& fields, const std::string& key, const tenon::OrderedJson& ordered,
+                               UnknownFields& unknown);
+
+// `messages`, `tools`, `documents`, `chat_template_kwargs`, `add_generation_prompt` and `continue_final_message`.
+tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& fields, UnknownFields& unknown);
+
+// `tools`, `tool_choice` and `parallel_tool_calls`. The conversation's tools are dropped where none may be called.
+ToolChoice tool_choice_of(const RequestFields& fields, tenon::chat::Conversation& conversation, UnknownFields& unknown);
+
+// Texts of all messages together, in characters.
+std::size_t characters_of(const tenon::OrderedJson& messages);
+
+}  // namespace serve

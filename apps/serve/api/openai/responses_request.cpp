@@ -1,0 +1,195 @@
+#include "serve/api/openai/responses_request.h"
+
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/api/body.h"
+#include "serve/api/request_fields.h"
+
+namespace serve {
+namespace {
+
+using tenon::Json;
+using tenon::OrderedJson;
+
+std::string item_path(const std::string& list, std::size_t index) { return list + "[" + std::to_string(index) + "]"; }
+
+// Turns a Responses body into one of chat completions. Refusals name the fields of Responses.
+class ChatOfResponses {
+ public:
+  ChatOfResponses(const Body& body, UnknownFields& unknown)
+      : fields_(body.json), ordered_(body.ordered()), unknown_(unknown) {}
+
+  OrderedJson convert() {
+    OrderedJson chat = OrderedJson::object();
+    for (const auto& [key, value] : ordered_.items())
+      if (!find_field(key, kResponses)) chat[key] = value;
+    refuse_kept_state();
+    read_input();
+    chat["messages"] = std::move(messages_);
+    const auto take = [&](const char* name, OrderedJson value) {
+      if (!value.is_null()) chat[name] = std::move(value);
+    };
+    take("tools", tools());
+    take("tool_choice", tool_choice());
+    take("response_format", format());
+    return chat;
+  }
+
+ private:
+  void refuse_kept_state() {
+    Json members = Json::object();
+    for (const auto& [key, value] : ordered_.items())
+      if (find_field(key, kResponses)) members[key] = Json(value);
+    const RequestFields own(members, kResponses, unknown_);  // refuses by the table
+    const std::string truncation = own.string("truncation").value_or("disabled");
+    if (truncation != "disabled")
+      own.refuse("truncation", "must be \"disabled\": a prompt that is too long is refused");
+  }
+
+  OrderedJson written(const char* key) const {
+    const auto found = ordered_.find(key);
+    return found == ordered_.end() ? OrderedJson(nullptr) : *found;
+  }
+
+  void read_input() {
+    if (const auto instructions = fields_.string("instructions"); instructions && !instructions->empty())
+      messages_.push_back({{"role", "system"}, {"content", *instructions}});
+    const Json* const input = fields_.find("input");
+    if (!input) fields_.refuse("input", "is missing");
+    if (input->is_string()) {
+      messages_.push_back({{"role", "user"}, {"content", input->get<std::string>()}});
+      return;
+    }
+    if (!input->is_array() || input->empty())
+      fields_.refuse_type("input", "a text or a list that is not empty", *input);
+    for (std::size_t i = 0; i < input->size(); ++i) add_item((*input)[i], item_path("input", i));
+  }
+
+  void add_item(const Json& value, const std::string& path) {
+    const RequestFields any(value, path);  // the type decides first
+    const std::string type = any.string("type").value_or("message");
+    if (type != "message" && type != "function_call" && type != "function_call_output" && type != "reasoning")
+      any.refuse("type", "\"" + shown(type) + "\" is not supported");
+    const RequestFields item(value, kInputItem, unknown_, path);
+    if (type == "reasoning") return add_reasoning(item, path);
+    if (type == "function_call") return add_call(item);
+    if (type == "function_call_output") {
+      messages_.push_back({{"role", "tool"},
+                           {"tool_call_id", item.string("call_id").value_or("")},
+                           {"content", text_of(item, "output", path)}});
+      return;
+    }
+    const auto role = item.string("role");
+    if (!role) item.refuse("role", "is missing");
+    OrderedJson message = {{"role", *role}, {"content", text_of(item, "content", path)}};
+    if (!reasoning_.empty()) message["reasoning_content"] = std::exchange(reasoning_, {});
+    messages_.push_back(std::move(message));
+  }
+
+  void add_reasoning(const RequestFields& item, const std::string& path) {
+    if (item.list("content") && !item.list("content")->empty()) reasoning_ += text_of(item, "content", path);
+  }
+
+  // Calls belong to the assistant's message before them, if there is one.
+  void add_call(const RequestFields& item) {
+    const auto name = item.string("name");
+    if (!name) item.refuse("name", "is missing");
+    OrderedJson call = {
+        {"id", item.string("call_id").value_or("")},
+        {"type", "function"},
+        {"function", OrderedJson{{"name", *name}, {"arguments", item.string("arguments").value_or("{}")}}}};
+    if (messages_.empty() || messages_.back()["role"] != "assistant") {
+      messages_.push_back({{"role", "assistant"}, {"content", ""}});
+      if (!reasoning_.empty()) messages_.back()["reasoning_content"] = std::exchange(reasoning_, {});
+    }
+    messages_.back()["tool_calls"].push_back(std::move(call));
+  }
+
+  // A text, or the texts of a list of parts.
+  std::string text_of(const RequestFields& item, const char* key, const std::string& path) {
+    const Json* const value = item.find(key);
+    if (!value) item.refuse(key, "is missing");
+    if (value->is_string()) return value->get<std::string>();
+    if (!value->is_array()) item.refuse_type(key, "a text or a list of parts", *value);
+    std::string text;
+    for (std::size_t i = 0; i < value->size(); ++i) {
+      const std::string here = item_path(path + "." + key, i);
+      const RequestFields any((*value)[i], here);
+      const std::string type = any.string("type").value_or("");
+      if (type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text")
+        any.refuse("type", "\"" + shown(type) + "\" is not supported, only texts");
+      const RequestFields part((*value)[i], kInputPart, unknown_, here);
+      const auto piece = part.string("text");
+      if (!piece) part.refuse("text", "is missing");
+      text += *piece;
+    }
+    return text;
+  }
+
+  // Functions stand in their tool here, not below `function`.
+  OrderedJson tools() {
+    const Json* const list = fields_.list("tools");
+    if (!list) return nullptr;
+    OrderedJson out = OrderedJson::array();
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string path = item_path("tools", i);
+      const RequestFields any((*list)[i], path);
+      const std::string type = any.string("type").value_or("");
+      if (type != "function") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"function\"");
+      OrderedJson function = written("tools")[i];
+      function.erase("type");
+      out.push_back({{"type", "function"}, {"function", std::move(function)}});
+    }
+    return out;
+  }
+
+  OrderedJson tool_choice() {
+    const Json* const choice = fields_.find("tool_choice");
+    if (!choice || !choice->is_object()) return written("tool_choice");
+    const RequestFields f(*choice, "tool_choice");
+    if (f.string("type").value_or("") != "function" || !f.string("name"))
+      fields_.refuse("tool_choice", "must be a word or name a function");
+    return {{"type", "function"}, {"function", OrderedJson{{"name", *f.string("name")}}}};
+  }
+
+  // text: {"format": {"type": "json_schema", "name", "schema", "strict"}}
+  OrderedJson format() {
+    const auto text = fields_.object("text", kResponsesText, unknown_);
+    if (!text || !text->has("format")) return nullptr;
+    OrderedJson format = written("text")["format"];
+    if (!format.is_object() || format.value("type", "") != "json_schema") return format;
+    OrderedJson schema = OrderedJson::object();
+    for (const auto& [key, value] : format.items())
+      if (key != "type") schema[key] = value;
+    return {{"type", "json_schema"}, {"json_schema", std::move(schema)}};
+  }
+
+  const RequestFields fields_;
+  const OrderedJson ordered_;
+  UnknownFields& unknown_;
+  OrderedJson messages_ = OrderedJson::array();
+  std::string reasoning_;  // of the next message of the assistant
+};
+
+}  // namespace
+
+ResponsesRequest parse_responses(std::string_view text, const RequestContext& context) {
+  const Body body = parse_body(text);
+  UnknownFields unknown{.lenient = context.lenient};
+  const std::string converted = ChatOfResponses(body, unknown).convert().dump();
+  ResponsesRequest out;
+  out.chat = parse_chat(converted, context);
+  out.chat.prompt_field = "input";
+  for (std::string& each : unknown.ignored) out.chat.ignored.push_back(std::move(each));
+  const OrderedJson ordered = body.ordered();
+  for (const auto& [key, member] :
+       {std::pair("instructions", &out.instructions), std::pair("tools", &out.tools),
+        std::pair("tool_choice", &out.tool_choice), std::pair("text", &out.text), std::pair("metadata", &out.metadata),
+        std::pair("max_output_tokens", &out.max_output_tokens), std::pair("temperature", &out.temperature),
+        std::pair("top_p", &out.top_p)})
+    if (ordered.contains(key)) *member = ordered[key];
+  return out;
+}
+
+}  // namespace serve

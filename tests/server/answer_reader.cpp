@@ -1,0 +1,127 @@
+#include "serve/chat/answer_reader.h"
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tenon/io/json.h"
+
+BOOST_AUTO_TEST_SUITE(server_answer_reader)
+
+using namespace serve;
+
+namespace {
+
+using Kind = AnswerPart::Kind;
+
+// Neighbours of one kind together: {"text:...", "call:name", "0:arguments"}.
+std::vector<std::string> joined(const std::vector<AnswerPart>& parts) {
+  std::vector<std::string> out;
+  std::string last;
+  for (const AnswerPart& part : parts) {
+    const std::string kind = part.kind == Kind::text        ? "text:"
+                             : part.kind == Kind::reasoning ? "think:"
+                             : part.kind == Kind::call      ? "call:"
+                                                            : std::to_string(part.call) + ":";
+    if (kind == last && part.kind != Kind::call)
+      out.back() += part.text;
+    else
+      out.push_back(kind + part.text);
+    last = kind;
+  }
+  return out;
+}
+
+std::vector<AnswerPart> parts_of(const AnswerStyle& style, const std::string& text, std::mt19937* random) {
+  AnswerReader reader(style);
+  std::vector<AnswerPart> all;
+  const auto add = [&](std::vector<AnswerPart> some) { all.insert(all.end(), some.begin(), some.end()); };
+  for (std::size_t at = 0, n; at < text.size(); at += n) {
+    n = random ? std::min<std::size_t>(1 + (*random)() % 5, text.size() - at) : text.size();
+    add(reader.push(std::string_view(text).substr(at, n)));
+  }
+  add(reader.finish());
+  return all;
+}
+
+// However the text is cut.
+void reads(const AnswerStyle& style, const std::string& text, const std::vector<std::string>& expected) {
+  static std::mt19937 random(7);
+  BOOST_TEST(joined(parts_of(style, text, nullptr)) == expected, boost::test_tools::per_element());
+  for (int i = 0; i < 50; ++i)
+    BOOST_TEST(joined(parts_of(style, text, &random)) == expected, boost::test_tools::per_element());
+}
+
+const AnswerStyle kHermes{.tools = tool_style_of("<tool_call>")};
+const AnswerStyle kThinks{.tools = tool_style_of("<tool_call>"), .think = think_style_of("<think>")};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(hermes) {
+  reads(kHermes, "Hello there.\n", {"text:Hello there.\n"});
+  reads(kHermes, " \n", {"text: \n"});
+  reads(kHermes, "", {});
+  reads(kHermes, "1 < 2 <tool 3 <", {"text:1 < 2 <tool 3 <"});
+  reads(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}{\\\"\", \"b\": [1, {}]}}\n</tool_call>",
+        {"call:f", "0:{\"a\": \"}{\\\"\", \"b\": [1, {}]}"});
+  reads(kHermes,
+        "I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+        "{\"name\": \"g\", \"arguments\": {\"x\": 1}}\n</tool_call>\n",
+        {"text:I look.", "call:f", "0:{}", "call:g", "1:{\"x\": 1}"});
+}
+
+BOOST_AUTO_TEST_CASE(calls_in_other_spellings) {
+  reads(kHermes, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>", {"call:f", "0:{\"a\":1}"});
+  reads(kHermes, "<tool_call>\n{ \"name\" : \"f\" ,\"parameters\":{\"a\":1} }", {"call:f", "0:{\"a\":1}"});
+  reads(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}", {"call:f", "0:{\"a\": 1}"});
+  reads(kHermes, "<tool_call>{\"name\": \"f\"}</tool_call>", {"call:f", "0:{}"});
+  reads(kHermes, "<tool_call>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]</tool_call>",
+        {"call:f", "0:{}", "call:g", "1:{}"});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_call_is_text) {
+  reads(kHermes, "<tool_call>{\"nome\": \"f\"}</tool_call>", {"text:{\"nome\": \"f\"}"});
+  reads(kHermes, "<tool_call>{\"name\": \"f", {"text:{\"name\": \"f"});
+  reads(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1", {"call:f", "0:{\"a\": 1"});
+}
+
+BOOST_AUTO_TEST_CASE(other_styles) {
+  const AnswerStyle mistral{.tools = tool_style_of("[TOOL_CALLS] [")};
+  reads(mistral, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]",
+        {"call:f", "0:{\"a\": 1}", "call:g", "1:{}"});
+  const AnswerStyle granite{.tools = tool_style_of("<|tool_call|>")};
+  reads(granite, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]", {"call:f", "0:{}"});
+  const AnswerStyle llama{.tools = tool_style_of("<|python_tag|>")};
+  reads(llama, "{\"name\": \"f\", \"parameters\": {\"a\": 1}}; {\"name\": \"g\", \"parameters\": {}}",
+        {"call:f", "0:{\"a\": 1}", "call:g", "1:{}"});
+  reads(llama, "{\"a\": 1}", {"text:{\"a\": 1}"});
+  reads(llama, "So {\"name\": 1}", {"text:So {\"name\": 1}"});
+}
+
+BOOST_AUTO_TEST_CASE(reasoning) {
+  reads(kThinks, "<think>\nHm <tool_call> no.\n</think>\n\nYes.", {"think:\nHm <tool_call> no.\n", "text:Yes."});
+  reads(kThinks, "<think>a</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+        {"think:a", "call:f", "0:{}"});
+  reads(kThinks, "<thing> a", {"text:<thing> a"});
+  reads(kThinks, "<thi", {"text:<thi"});
+  reads(kThinks, "<think>cut </thi", {"think:cut </thi"});
+  AnswerStyle started = kThinks;
+  started.thinking = true;
+  reads(started, "a < b</think>c", {"think:a < b", "text:c"});
+  started.tools.reset();
+  reads(started, "a</think><tool_call>", {"think:a", "text:<tool_call>"});
+}
+
+// What a style writes, it reads.
+BOOST_AUTO_TEST_CASE(written_calls_are_read) {
+  const auto calls = tenon::OrderedJson::parse(
+      R"([{"name": "f", "arguments": {"a": "x</tool_call>{", "b": [true, null]}}, {"name": "g", "arguments": {}}])");
+  for (const char* jinja : {"<tool_call>", "[TOOL_CALLS]", "<|tool_call|>", "<|python_tag|>", "SmolLM"}) {
+    const AnswerStyle style{.tools = tool_style_of(jinja)};
+    reads(style, style.tools->written(calls),
+          {"call:f", "0:{\"a\": \"x</tool_call>{\", \"b\": [true, null]}", "call:g", "1:{}"});
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,295 @@
+"""Chats over HTTP: templates of the model's files, tools, reasoning, and prompts without an answer."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import tempfile
+import unittest
+
+import serving
+from serving import ROOT, Server
+from test_fields import EOS, MODEL, model_with_begin
+
+TEMPLATES = ROOT / "tests" / "chat" / "templates"
+CHATML = (TEMPLATES / "chatml.jinja").read_text(encoding="utf-8")
+QUESTION = [{"role": "user", "content": "Who is the king?"}]
+WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": {
+    "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "days"], "additionalProperties": False}}}
+CLOCK = {"type": "function", "function": {"name": "get_time", "parameters": {
+    "type": "object", "properties": {"zone": {"type": "string", "maxLength": 6}}, "required": ["zone"], "additionalProperties": False}}}
+THINKS = "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: <think>\\n' }}{% endif %}"
+
+
+@contextlib.contextmanager
+def server_with(files, *flags):
+    """A server of the default model, in a folder of its own with other files beside it."""
+    with tempfile.TemporaryDirectory(prefix="tenon-chat-") as name:
+        folder = pathlib.Path(name)
+        for each in MODEL.iterdir():
+            if each.name not in files:
+                os.symlink(each, folder / each.name)
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        with Server("--model", folder, *flags) as server:
+            yield server
+
+
+def chat(server, messages=QUESTION, status=200, **more):
+    answer = server.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 150} | more)
+    if answer.status != status:
+        raise AssertionError(answer)
+    return answer.json()
+
+
+def prompt(server, messages=QUESTION, **more):
+    answer = server.post("/apply-template", {"messages": messages} | more)
+    if answer.status != 200:
+        raise AssertionError(answer)
+    return answer.json()["prompt"]
+
+
+def streamed(server, **body):
+    """The message and the finish reason that the chunks of a stream make."""
+    message, reason = {"content": "", "tool_calls": []}, None
+    with server.stream("/v1/chat/completions", {"messages": QUESTION, "temperature": 0, "max_tokens": 150, "stream": True} | body) as stream:
+        chunks = [e for e in stream if isinstance(e, dict)]
+    for chunk in chunks:
+        choice, = chunk["choices"]
+        delta = choice["delta"]
+        reason = choice["finish_reason"] or reason
+        message["content"] += delta.get("content") or ""
+        if "reasoning_content" in delta:
+            message["reasoning_content"] = message.get("reasoning_content", "") + delta["reasoning_content"]
+        for call in delta.get("tool_calls", []):
+            if "id" in call:
+                assert call["index"] == len(message["tool_calls"]) and call["type"] == "function" and call["id"], call
+                message["tool_calls"].append({"name": call["function"]["name"], "arguments": ""})
+            message["tool_calls"][call["index"]]["arguments"] += call["function"]["arguments"]
+    return message, reason
+
+
+class Templates(unittest.TestCase):
+    def test_where_templates_are_found(self):
+        listed = json.dumps({"chat_template": [{"name": "default", "template": "D{{ messages[0].content }}"},
+                                               {"name": "tool_use", "template": "T{{ tools | map(attribute='function') | map(attribute='name') | join }}"}]})
+        cases = [({"chat_template.jinja": "J{{ messages[0].content }}"}, "JWho is the king?"),
+                 ({"tokenizer_config.json": json.dumps({"chat_template": "C{{ messages[0].role }}"})}, "Cuser"),
+                 ({"tokenizer_config.json": listed}, "DWho is the king?"),
+                 ({"chat_template.jinja": "J", "tokenizer_config.json": listed}, "J"),
+                 ({"additional_chat_templates/default.jinja": "A"}, "A")]
+        for files, expected in cases:
+            with server_with(files) as server:
+                self.assertEqual(prompt(server), expected)
+                if files == {"tokenizer_config.json": listed}:
+                    self.assertEqual(prompt(server, tools=[WEATHER, CLOCK]), "Tget_weatherget_time")
+                self.assertEqual(server.stop(), 0)
+
+    def test_a_template_that_cannot_be_used(self):
+        with server_with({"chat_template.jinja": "a\n{% include 'x' %}"}) as server:
+            answer = server.post("/v1/chat/completions", {"messages": QUESTION})
+            self.assertEqual(answer.status, 400, answer)
+            self.assertRegex(answer.json()["error"]["message"], "chat_template.jinja.*line 2, column [0-9]+: .*include")
+            self.assertEqual(answer.json()["error"]["param"], "messages")
+            self.assertEqual(server.post("/v1/completions", {"prompt": "The king", "max_tokens": 2}).status, 200)
+            self.assertEqual(server.stop(), 0)
+            self.assertRegex(server.text(), "warning: chat requests are refused: .*line 2")
+        raises = "{% if messages | length > 1 %}\n  {{ raise_exception('One only!') }}\n{% endif %}{{ messages[0].content }}"
+        with server_with({"chat_template.jinja": raises}) as server:
+            error = chat(server, QUESTION * 2, status=400)["error"]
+            self.assertRegex(error["message"], "line 2, column [0-9]+: .*One only!")
+            self.assertEqual(chat(server, max_tokens=2)["usage"]["completion_tokens"], 2)
+            self.assertEqual(server.stop(), 0)
+
+    def test_variables_of_templates(self):
+        jinja = ("{% for m in messages %}{{ m.role + '=' + m.content + ';' }}{% endfor %}{{ mood | default('calm') }}"
+                 "{% if documents %}{{ documents | map(attribute='title') | join }}{% endif %}{{ add_generation_prompt }}")
+        with server_with({"chat_template.jinja": jinja}) as server:
+            self.assertEqual(prompt(server), "user=Who is the king?;calmTrue")
+            self.assertEqual(prompt(server, chat_template_kwargs={"mood": "glad"}, documents=[{"title": "t"}], add_generation_prompt=False),
+                             "user=Who is the king?;gladtFalse")
+            turns = QUESTION + [{"role": "assistant", "content": "Once upon"}]
+            self.assertEqual(prompt(server, turns, continue_final_message=True), "user=Who is the king?;assistant=Once upon")
+            answer = server.post("/apply-template", {"messages": turns, "continue_final_message": True, "add_generation_prompt": True})
+            self.assertEqual(answer.status, 422, answer)
+            self.assertEqual(server.stop(), 0)
+
+    def test_ids_of_prompts_and_of_chats_agree(self):
+        with server_with({"chat_template.jinja": CHATML}) as server:
+            turns = [{"role": "system", "content": "Be k\u00efnd."}] + QUESTION
+            listed = server.post("/tokenize", {"messages": turns}).json()
+            text = prompt(server, turns)
+            self.assertEqual("".join(t["text"] for t in listed), text)
+            for token in listed:
+                self.assertEqual(text[token["start"]:token["stop"]], token["text"])
+            asked = chat(server, turns, max_tokens=2, return_token_ids=True)
+            self.assertEqual(asked["prompt_token_ids"], [t["id"] for t in listed])
+            plain = server.post("/v1/completions", {"prompt": text, "max_tokens": 8, "temperature": 0}).json()
+            self.assertEqual(chat(server, turns, max_tokens=8)["choices"][0]["message"]["content"], plain["choices"][0]["text"])
+            self.assertEqual(server.post("/tokenize", {"messages": turns, "inputs": "a"}).status, 422)
+            self.assertEqual(server.post("/tokenize", {"inputs": "a", "tools": [WEATHER]}).status, 422)
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_hundred_forged_turns(self):
+        """Ids of a message that spells special tokens are those of its text."""
+        choice = random.Random(5)
+        with tempfile.TemporaryDirectory() as folder:
+            model_with_begin(pathlib.Path(folder))
+            (pathlib.Path(folder) / "chat_template.jinja").write_text(
+                "{% for m in messages %}{{ bos_token + m.role + ':' + m.content }}{{ eos_token }}{% endfor %}")
+            with Server("--model", folder) as server:
+                words = ["<|endoftext|>", "<|endoftext|>system:", "\n", " a", "<|", "endoftext|>", "{{ eos_token }}", "b"]
+                for _ in range(100):
+                    content = "".join(choice.choice(words) for _ in range(choice.randint(1, 6))) + "<|endoftext|>"
+                    ids = [t["id"] for t in server.post("/tokenize", {"messages": [{"role": "user", "content": content}]}).json()]
+                    self.assertEqual((ids.count(EOS), ids[0], ids[-1]), (2, EOS, EOS), content)
+                    alone = {"inputs": "user:" + content, "parse_special": False, "add_special_tokens": False}
+                    self.assertEqual(ids[1:-1], [t["id"] for t in server.post("/tokenize", alone).json()], content)
+                self.assertEqual(server.stop(), 0)
+
+
+class Tools(unittest.TestCase):
+    STYLES = ["qwen25", "llama31_tools", "mistral_v3", "granite", "smollm2", "chatml", "phi4"]
+
+    def check_calls(self, calls, most):
+        self.assertTrue(1 <= len(calls) <= most, calls)
+        for call in calls:
+            arguments = json.loads(call["arguments"])
+            if call["name"] == "get_weather":
+                self.assertEqual(set(arguments), {"city", "days"})
+                self.assertTrue(arguments["city"] in ["Rome", "Oslo"] and 1 <= arguments["days"] <= 9, arguments)
+            else:
+                self.assertEqual((call["name"], set(arguments)), ("get_time", {"zone"}))
+                self.assertLessEqual(len(arguments["zone"]), 6)
+
+    def test_calls_that_must_come_in_every_style(self):
+        for style in self.STYLES:
+            with self.subTest(style), server_with({"chat_template.jinja": (TEMPLATES / (style + ".jinja")).read_text(encoding="utf-8")}) as server:
+                # Prompts of these two are long, and the model's context is 1,024 tokens.
+                tools = [CLOCK] if style in ("llama31_tools", "granite") else [WEATHER, CLOCK]
+                for asked, most in [({"tool_choice": "required"}, 16), ({"tool_choice": "required", "parallel_tool_calls": False}, 1),
+                                    ({"tool_choice": {"type": "function", "function": {"name": "get_time"}}}, 1)]:
+                    for more in [{}, {"temperature": 1, "seed": 3}]:
+                        body = {"tools": tools, "max_tokens": 200} | asked | more
+                        choice, = chat(server, **body)["choices"]
+                        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
+                        calls = [c["function"] for c in choice["message"]["tool_calls"]]
+                        self.check_calls(calls, most)
+                        ids = [c["id"] for c in choice["message"]["tool_calls"]]
+                        self.assertEqual(len(set(ids)), len(ids))
+                        message, reason = streamed(server, **body)
+                        self.assertEqual((message, reason), ({"content": "", "tool_calls": calls}, "tool_calls"))
+                        if "function" in asked["tool_choice"]:
+                            self.assertEqual(calls[0]["name"], "get_time")
+                    # The calls go back into the conversation with their results.
+                    turns = QUESTION + [choice["message"]] + [{"role": "tool", "tool_call_id": i, "content": "sunny"} for i in ids]
+                    self.assertIn("sunny", prompt(server, turns, tools=tools))
+                self.assertEqual(server.stop(), 0)
+
+    def test_calls_that_may_come(self):
+        with server_with({"chat_template.jinja": CHATML}) as server:
+            choice = chat(server, tools=[WEATHER], max_tokens=20)["choices"][0]
+            self.assertEqual(set(choice["message"]), {"role", "content", "refusal"})
+            self.assertEqual(streamed(server, tools=[WEATHER], max_tokens=20)[0]["content"], choice["message"]["content"])
+            none = chat(server, tools=[WEATHER], tool_choice="none", max_tokens=20)
+            self.assertEqual(none["choices"], chat(server, max_tokens=20)["choices"])
+            self.assertEqual(server.stop(), 0)
+
+    def test_schemas_that_cannot_be_enforced(self):
+        loose = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}}
+        strict = {"type": "function", "function": loose["function"] | {"strict": True}}
+        with server_with({"chat_template.jinja": CHATML}) as server:
+            chat(server, tools=[loose], max_tokens=4)
+            for body in [{"tools": [strict]}, {"tools": [loose], "tool_choice": "required"}]:
+                error = chat(server, status=400, **body)["error"]
+                self.assertEqual(error["param"], "tools")
+                self.assertIn("f: #/properties/a/$dynamicRef", error["message"])
+            self.assertEqual(server.stop(), 0)
+
+    def test_an_answer_that_is_cut(self):
+        with server_with({"chat_template.jinja": CHATML}) as server:
+            choice = chat(server, tools=[WEATHER], tool_choice="required", max_tokens=3)["choices"][0]
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertEqual(server.stop(), 0)
+
+
+class Reasoning(unittest.TestCase):
+    def test_reasoning_is_told_apart(self):
+        with server_with({"chat_template.jinja": THINKS}) as server:
+            whole = chat(server, max_tokens=12)["choices"][0]["message"]
+            self.assertEqual(whole["content"], "")
+            self.assertTrue(whole["reasoning_content"])
+            message, _ = streamed(server, max_tokens=12)
+            self.assertEqual((message["content"], message["reasoning_content"]), ("", whole["reasoning_content"]))
+            for more in [{"separate_reasoning": False}, {"reasoning_format": "none"}]:
+                message = chat(server, max_tokens=12, **more)["choices"][0]["message"]
+                self.assertEqual((message["content"], message.get("reasoning_content")), (whole["reasoning_content"], None))
+            message = chat(server, max_tokens=12, include_reasoning=False)["choices"][0]["message"]
+            self.assertEqual((message["content"], "reasoning_content" in message), ("", False))
+            # A form begins with the first token.
+            message = chat(server, response_format={"type": "json_object", "schema": {"const": 5}})["choices"][0]["message"]
+            self.assertEqual(message["content"], "5")
+            choice = chat(server, tools=[WEATHER], tool_choice="required")["choices"][0]
+            self.assertEqual(choice["finish_reason"], "tool_calls")
+            self.assertEqual(server.stop(), 0)
+
+
+class Anthropic(unittest.TestCase):
+    """Anthropic's Messages API, by its documentation."""
+    TOOL = {"name": "get_weather", "input_schema": WEATHER["function"]["parameters"]}
+
+    def ask(self, server, status=200, **more):
+        answer = server.post("/v1/messages", {"model": "", "messages": QUESTION, "max_tokens": 12, "temperature": 0} | more)
+        self.assertEqual(answer.status, status, answer)
+        return answer.json()
+
+    def events(self, server, **more):
+        body = {"messages": QUESTION, "max_tokens": 12, "temperature": 0, "stream": True} | more
+        text = server.post("/v1/messages", body).text()
+        events = []
+        for event in text.split("\n\n")[:-1]:
+            name, data = event.split("\n")
+            data = json.loads(data[len("data: "):])
+            self.assertEqual(name, "event: " + data["type"])
+            events.append(data)
+        return events
+
+    def test_texts(self):
+        with Server("--chat-template", "plain") as server:
+            whole = self.ask(server)
+            self.assertEqual((whole["type"], whole["role"], whole["stop_reason"]), ("message", "assistant", "max_tokens"))
+            text, = whole["content"]
+            self.assertEqual(text, {"type": "text", "text": chat(server, max_tokens=12)["choices"][0]["message"]["content"]})
+            self.assertEqual(whole["usage"]["output_tokens"], 12)
+            system = [{"role": "system", "content": "Be kind."}] + QUESTION
+            self.assertEqual(self.ask(server, system=[{"type": "text", "text": "Be kind."}])["content"][0]["text"],
+                             chat(server, system, max_tokens=12)["choices"][0]["message"]["content"])
+            events = self.events(server)
+            self.assertEqual([e["type"] for e in events if e["type"] != "content_block_delta"],
+                             ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"])
+            self.assertEqual("".join(e["delta"]["text"] for e in events if e["type"] == "content_block_delta"), text["text"])
+            self.assertEqual(events[-2]["delta"]["stop_reason"], "max_tokens")
+            for body, name in [({"max_tokens": None}, "max_tokens"), ({"messages": []}, "messages"), ({"thinking": {"type": "enabled"}}, "thinking"),
+                               ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content[0].type")]:
+                self.assertIn(name, self.ask(server, 400, **body)["error"]["message"])
+            self.assertEqual(server.stop(), 0)
+
+    def test_tools(self):
+        with Server("--chat-template", "plain") as server:
+            more = {"tools": [self.TOOL], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "max_tokens": 150}
+            whole = self.ask(server, **more)
+            call, = whole["content"]
+            self.assertEqual((whole["stop_reason"], call["type"], call["name"]), ("tool_use", "tool_use", "get_weather"))
+            self.assertEqual(set(call["input"]), {"city", "days"})
+            events = self.events(server, **more)
+            self.assertEqual(json.loads("".join(e["delta"]["partial_json"] for e in events if e["type"] == "content_block_delta")), call["input"])
+            turns = QUESTION + [{"role": "assistant", "content": whole["content"]},
+                                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "sunny"}]}]
+            self.assertGreater(self.ask(server, messages=turns)["usage"]["input_tokens"], self.ask(server)["usage"]["input_tokens"] + 20)
+            self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    serving.main()
