@@ -413,4 +413,24 @@ BOOST_AUTO_TEST_CASE(threads_share_constraints) {
   BOOST_TEST(wrong == 0);
 }
 
+// SmolLM2's vocabulary lacks some control characters and bytes that no text has.
+BOOST_AUTO_TEST_CASE(a_vocabulary_may_lack_bytes_that_hardly_any_text_needs) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const std::size_t byte : {0x04, 0x1D, 0xC0, 0xF1, 0xFF}) tokens[byte] = "xy";
+  Constraints constraints(Vocabulary(tokens, 257, {256}));
+  const auto state = constraints.json_schema(std::string_view(R"({"type": "string", "maxLength": 2})"))->start();
+  for (const char byte : std::string("\"a\xC3\xA9\"")) {
+    BOOST_REQUIRE(allows(state->mask(), static_cast<unsigned char>(byte)));
+    state->advance(static_cast<unsigned char>(byte));
+  }
+  BOOST_TEST(state->must_end());
+  const auto stuck = constraints.regex("a\\x04b")->start();
+  stuck->mask();
+  stuck->advance('a');
+  BOOST_CHECK_THROW(stuck->mask(), Refused);
+  tokens['q'] = "zz";
+  BOOST_CHECK_THROW(Constraints(Vocabulary(tokens, 257, {256})), Error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

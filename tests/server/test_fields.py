@@ -223,7 +223,7 @@ def effects(second, second_id, chat_id):
                  ("tools", place): ([TOOL], dict(beside)), ("chat_template_kwargs", place): ({"bos_token": "Rain"}, dict(beside)),
                  ("continue_final_message", place): (True, beside | {"messages": [MESSAGE, {"role": "assistant", "content": "Rain"}]})}
     same |= {("tool_choice", h): ("required", {"tools": [TOOL], "max_tokens": 60}), ("tool_calls", "kMessage"): ([CALL], {"role": "assistant"}),
-             ("function", "kTool"): (OTHER["function"], {}), ("name", "kFunction"): ("see", {}), ("description", "kFunction"): ("Sees.", {}),
+             ("function", "kTool"): (OTHER["function"], {}), ("name", "kFunction"): ("see", {}), ("description", "kFunction"): ("Sees all that there is to see.", {}),
              ("parameters", "kFunction"): ({"type": "object", "properties": {}}, {}), ("strict", "kFunction"): (True, {}),
              ("function", "kToolCall"): ({"name": "see", "arguments": "{}"}, {}), ("name", "kCalledFunction"): ("see", {}),
              ("arguments", "kCalledFunction"): ("{}", {}), ("function", "kToolChoice"): ({"name": "listen"}, {}),
@@ -240,7 +240,7 @@ def effects(second, second_id, chat_id):
              ("stop_sequences", m): (["e"], {"max_tokens": 40}), ("tools", m): ([theirs], {}),
              ("tool_choice", m): ({"type": "any"}, {"tools": [theirs], "max_tokens": 60}), ("content", "kTurn"): ("Rain", {}), ("text", b): ("Rain", {}),
              ("content", b): ("Rain", {"type": "tool_result", "text": None, "tool_use_id": "1"}), ("name", "kInputTool"): ("see", {}),
-             ("description", "kInputTool"): ("Sees.", {}), ("input_schema", "kInputTool"): ({"type": "object", "properties": {}}, {}),
+             ("description", "kInputTool"): ("Sees all that there is to see.", {}), ("input_schema", "kInputTool"): ({"type": "object", "properties": {}}, {}),
              ("strict", "kInputTool"): (True, {}), ("type", "kInputChoice"): ("none", {})}
     return same
 

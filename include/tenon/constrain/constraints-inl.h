@@ -6,6 +6,21 @@
 #include "tenon/io/json.h"
 
 namespace tenon::constrain {
+namespace detail {
+
+// Whether these bytes are tokens: newline, printable ASCII, and those of UTF-8 up to U+3FFFF, beyond which no character
+// is assigned before U+E0000. SmolLM2's vocabulary lacks some of the others.
+inline bool has_bytes_of_text(const Vocabulary& vocabulary) {
+  ByteSet missing =
+      ByteSet::range(0x20, 0x7E) | ByteSet::range(0x80, 0xBF) | ByteSet::range(0xC2, 0xF0) | ByteSet::of('\n');
+  for (TokenId id = 0; id < vocabulary.width(); ++id) {
+    const std::string_view bytes = vocabulary.bytes(id);
+    if (bytes.size() == 1) missing = missing & ~ByteSet::of(static_cast<unsigned char>(bytes.front()));
+  }
+  return missing.empty();
+}
+
+}  // namespace detail
 
 TENON_INLINE bool CompiledConstraint::counts_tokens() const {
   machines_->prepare();
@@ -134,9 +149,8 @@ TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::kee
 
 TENON_INLINE Constraints::Constraints(Vocabulary vocabulary, SchemaOptions options, ConstraintLimits limits)
     : vocabulary_(std::make_shared<const Vocabulary>(std::move(vocabulary))), options_(options), limits_(limits) {
-  if (!vocabulary_->has_all_bytes()) {
-    throw Error(Error::Kind::unsupported, "vocabulary", "lacks tokens for single bytes; constraints need all of them");
-  }
+  if (!detail::has_bytes_of_text(*vocabulary_))
+    throw Error(Error::Kind::unsupported, "vocabulary", "lacks tokens for single bytes that constrained texts need");
 }
 
 TENON_INLINE Constraints::Pointer Constraints::json_schema(std::string_view text) {

@@ -143,7 +143,7 @@ class Constraints {
  public:
   using Pointer = std::shared_ptr<const CompiledConstraint>;  ///< shared by the requests that use it
 
-  /// Error unsupported if a byte is not a token: a text could then reach a state that no token continues.
+  /// Error unsupported if a byte that texts need is not a token. One that hardly any needs fails the text that does.
   explicit Constraints(Vocabulary vocabulary, SchemaOptions options = {}, ConstraintLimits limits = {});
 
   /// The constraint of compile.h with the same name, from the cache if the same text was used before. Errors: those of

@@ -149,6 +149,9 @@ TENON_INLINE std::vector<MaskWord> TokenMasks::walk(State state, const TokenTrie
   if (automaton_.accepts(state)) {
     for (const TokenId id : vocabulary_.ends()) allow(row, id);
   }
+  const bool whole = &trie == &vocabulary_.trie();
+  if (whole && std::all_of(row.begin(), row.end(), [](MaskWord word) { return word == 0; }))
+    refuse_unsupported("vocabulary", "no token continues the text: it needs a byte that is no token");
   return row;
 }
 

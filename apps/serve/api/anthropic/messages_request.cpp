@@ -140,9 +140,9 @@ class ChatOfMessages {
     const auto choice = fields_.object("tool_choice", kInputChoice, unknown_);
     if (!choice) return;
     const std::string type = choice->string("type").value_or("");
+    const std::string name = choice->string("name").value_or("");
     if (type == "tool")
-      chat["tool_choice"] = {{"type", "function"},
-                             {"function", OrderedJson{{"name", choice->string("name").value_or("")}}}};
+      chat["tool_choice"] = {{"type", "function"}, {"function", OrderedJson{{"name", name}}}};
     else if (type == "auto" || type == "none" || type == "any")
       chat["tool_choice"] = type == "any" ? "required" : type;
     else

@@ -129,7 +129,7 @@ OrderedJson ResponsesWriter::response() const {
   };
   OrderedJson output = OrderedJson::array();
   for (const Item& item : items_) output.push_back(item_json(item));
-  const bool cut = status_ == std::string_view("incomplete");
+  const bool cut = status_ && status_ == std::string_view("incomplete");
   OrderedJson out = {{"id", terms_.id},
                      {"object", "response"},
                      {"created_at", terms_.created},
