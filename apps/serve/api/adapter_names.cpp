@@ -6,6 +6,7 @@
 
 #include "tenon/adapter/root.h"
 #include "tenon/core/error.h"
+#include "tenon/io/file.h"
 
 namespace serve {
 namespace {
