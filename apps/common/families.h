@@ -1,5 +1,6 @@
 // Facts about families that need no engine: the sizes of their parts.
 #pragma once
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -34,20 +35,25 @@ inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head,
   const auto elements = [](tenon::Shape shape) {
     return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
   };
+  std::set<std::string> tensors;
+  const auto add_parameters = [&](const auto& spec_of_part) {
+    for (const tenon::TensorPart& part : spec_of_part.parts)
+      if (tensors.insert(part.name).second) count.parameters += elements({part.stored_rows(), spec_of_part.shape.cols});
+  };
   const auto matrix = [&](const tenon::MatrixSpec& m) {
     if (m.none()) return 0;
-    count.parameters += elements(m.shape);
+    add_parameters(m);
     count.matrix_parameters += elements(m.shape);
     count.matrix_bytes += format.bytes(m.shape);
     return 0;
   };
   const auto head = [&](const tenon::MatrixSpec& m) {
-    count.parameters += elements(m.shape);
+    add_parameters(m);
     return 0;
   };
   const auto vector = [&](const tenon::VectorSpec& v) {
     if (v.none()) return 0;
-    count.parameters += elements(v.shape);
+    add_parameters(v);
     (&v == &spec.position_table ? count.position_bytes : count.vector_bytes) += elements(v.shape) * sizeof(float);
     return 0;
   };

@@ -65,6 +65,31 @@ BOOST_AUTO_TEST_CASE(a_carry_goes_to_the_next_zero_point) {
   BOOST_TEST(zeros(0xf7777777, "gptq") == zeros(0x08888888, "gptq_v2"));
 }
 
+// AutoGPTQ names no quantizer in the file. It adds 1 to a field by itself, so 15 becomes 16 and the next one is its
+// own.
+BOOST_AUTO_TEST_CASE(files_of_other_libraries_have_no_carry) {
+  const auto zeros = [&](std::uint32_t word, const nlohmann::json& meta) {
+    return decoded("gptq_g32", kDown, [&](QuantizedCase& c) {
+      c.quantization()["meta"] = meta;
+      c.tensor(kDown + ".qzeros").put(0, word);
+    });
+  };
+  const nlohmann::json none, other = {{"quantizer", {"optimum:1.20.0"}}}, gptqmodel = {{"quantizer", "gptqmodel:1.0"}};
+  const std::vector<float> usual = zeros(0x77777777, none);
+  BOOST_TEST(usual == decoded("gptq_g32", kDown, unchanged));  // 8, by either rule
+  BOOST_TEST(zeros(0x7777777f, gptqmodel) != zeros(0x7777777f, none));
+  BOOST_TEST(zeros(0x7777777f, other) == zeros(0x7777777f, none));
+  // Outputs 0 and 1, inputs 0 to 31: their scale s is that of 8 more codes.
+  const std::vector<float> found = zeros(0x7777777f, none), one = zeros(0x77777776, none);
+  const std::size_t inputs = usual.size() / 64;
+  BOOST_TEST_REQUIRE(inputs == 96u);
+  for (std::size_t i = 0; i < 32; ++i) {
+    const float scale = one[i] - usual[i];
+    BOOST_TEST(std::abs(usual[i] - found[i] - 8 * scale) <= 1e-5f * std::abs(8 * scale));
+    BOOST_TEST(found[inputs + i] == usual[inputs + i]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(rules_per_module_leave_the_bits_to_the_tensors) {
   const auto rules = [](QuantizedCase& c) {
     c.quantization()["bits"] = 4;

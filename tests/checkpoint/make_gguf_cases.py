@@ -5,7 +5,7 @@
     VENV/bin/python tests/checkpoint/make_gguf_cases.py
 
 The tests gguf.cpp and gguf_writer.cpp compare with ==. There are three files:
-- cases.gguf: 30 tensors, and a metadata entry of each kind;
+- cases.gguf: 33 tensors, and a metadata entry of each kind;
 - expected.safetensors: gguf.dequantize of each tensor, in float32;
 - encoded.gguf: float32 values, and gguf.quantize of them in each type that is written.
 """
@@ -47,6 +47,12 @@ def hard_blocks(rng, kind):
     return data.reshape(1, 2 * size)
 
 
+def mxfp4_blocks(rng, exponents):
+    """A row of blocks, an exponent of 8 bits before 16 bytes of codes."""
+    codes = rng.integers(0, 256, (len(exponents), 16), dtype=np.uint8)
+    return np.concatenate([np.array(exponents, np.uint8)[:, None], codes], axis=1).reshape(1, -1)
+
+
 def tensors(rng):
     for name in SCALES:
         kind = TYPES[name]
@@ -61,6 +67,9 @@ def tensors(rng):
     yield "F16", weights.astype(np.float16), TYPES.F16
     yield "F16.all_exponents", np.arange(0, 0x7c00, 97, dtype=np.uint16).view(np.float16), TYPES.F16
     yield "BF16", gguf.quantize(weights, TYPES.BF16), TYPES.BF16
+    yield "random.MXFP4", mxfp4_blocks(rng, [120, 127, 118, 130]), TYPES.MXFP4
+    yield "hard.MXFP4", mxfp4_blocks(rng, [0, 1, 2, 3, 252]), TYPES.MXFP4  # subnormal, and nearly the largest
+    yield "quantized.MXFP4", gguf.quantize(weights, TYPES.MXFP4), TYPES.MXFP4
 
 
 def metadata(writer):

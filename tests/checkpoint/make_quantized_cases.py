@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes quantized_cases/: tiny models as GPTQ, AWQ, bitsandbytes, compressed-tensors and fp8 checkpoints, with what they decode to.
+"""Writes quantized_cases/: tiny models as GPTQ, AWQ, bitsandbytes, compressed-tensors, fp8 and MXFP4 checkpoints, with what they decode to.
 
-    python make_quantized_cases.py GPTQMODEL AUTOAWQ
+    python make_quantized_cases.py GPTQMODEL AUTOAWQ [NAME...]
 
 GPTQMODEL, AUTOAWQ: unpacked source packages of gptqmodel 7.7.0 and autoawq 0.2.9 (pip download --no-deps --no-binary :all:).
 Also needs torch 2.15, transformers 4.57.6, bitsandbytes 0.50.2, compressed-tensors 0.20.0, accelerate, and of gptqmodel's requirements
-those that its layers import: pypcre, logbar, device-smi, tokenicer, defuser, threadpoolctl, pillow.
+those that its layers import: pypcre, logbar, device-smi, tokenicer, defuser, threadpoolctl, pillow. NAME: folders to write; all, if
+there is none.
 
 Each folder holds config.json and model.safetensors, packed by the library's own code, and expected.json:
     weights  tensor: SHA-256 of its values, float32, row by row, from the library's own dequantisation in float32
@@ -14,6 +15,9 @@ Each folder holds config.json and model.safetensors, packed by the library's own
 bitsandbytes' folders are written by save_pretrained of transformers and read back by from_pretrained. The others are packed layer by
 layer: gptqmodel and AutoAWQ have no quantisation loop for such small models. `fp8` has no library that runs on a CPU; its formula is
 that of DeepSeek's kernel weight_dequant: value = code * scale of the block.
+
+transformers reads the folders of `mxfp4` itself, and dequantises their experts on the CPU (integrations/mxfp4.py,
+convert_moe_packed_tensors).
 """
 import hashlib
 import importlib.machinery
@@ -348,43 +352,96 @@ def fp8(name, family, hidden, inner, block, scale_dtype=torch.float32):
                dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=list(block)), "bfloat16")
 
 
+# ---------------------------------------------------------------- MXFP4
+def mxfp4(name, experts, hard):
+    """gpt-oss as OpenAI publishes it. hard: some blocks have exponents whose values are subnormal, and codes of -0."""
+    fields = dict(SIZES, model_type="gpt_oss", hidden_size=64, intermediate_size=32, num_local_experts=experts, num_experts_per_tok=2,
+                  num_attention_heads=4, num_key_value_heads=2, head_dim=16, sliding_window=4, layer_types=["sliding_attention"],
+                  attention_bias=True, tie_word_embeddings=False, swiglu_limit=7.0, rope_theta=150000,
+                  rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                    original_max_position_embeddings=16), architectures=["GptOssForCausalLM"])
+    torch.manual_seed(len(name) + experts)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), attn_implementation="eager").eval()
+    tensors = {}
+    for key, value in model.state_dict().items():
+        spread = torch.randn_like(value) * (0.3 if value.ndim > 1 else 0.1) + (1.0 if "norm" in key else 0.0)
+        if not key.endswith(("gate_up_proj", "down_proj")):
+            tensors[key] = spread.bfloat16()
+            continue
+        weight = spread.transpose(1, 2).reshape(experts, value.shape[2], value.shape[1] // 32, 32)
+        exponent = torch.floor(torch.log2(weight.abs().amax(dim=-1))) - 2
+        distance = (weight / torch.exp2(exponent)[..., None])[..., None] - torch.tensor(transformers.integrations.mxfp4.FP4_VALUES)
+        codes = distance.abs().argmin(dim=-1).to(torch.uint8)
+        codes[..., ::7] |= torch.where(codes[..., ::7] == 0, 8, 0).to(torch.uint8)  # -0, which the search does not find
+        scales = (exponent + 127).to(torch.uint8)
+        if hard:
+            scales[:, :, 0].view(-1)[:12] = torch.tensor([0, 1, 2, 3] * 3, dtype=torch.uint8)
+        tensors[key + "_blocks"] = (codes[..., ::2] | codes[..., 1::2] << 4).contiguous()
+        tensors[key + "_scales"] = scales.contiguous()
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    quantization = dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                                      "model.embed_tokens", "lm_head"])
+    (folder / "config.json").write_text(json.dumps(dict(fields, torch_dtype="bfloat16", quantization_config=quantization), indent=1) + "\n")
+    back = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
+    weights = {}
+    for key, value in back.state_dict().items():
+        if key.endswith(("gate_up_proj", "down_proj")):
+            assert value.dtype == torch.bfloat16
+            exact = transformers.integrations.mxfp4.convert_moe_packed_tensors(tensors[key + "_blocks"], tensors[key + "_scales"],
+                                                                               dtype=torch.float32)
+            weights[key] = value.float()
+            assert torch.equal(weights[key], exact), "the reference's bfloat16 rounds nothing"
+    write_expected(folder, weights, back.float())
+
+
 def main():
     libraries(*sys.argv[1:3])
-    gptq("gptq_g32", "llama", 64, 96)
-    gptq("gptq_g64_act_order", "llama", 128, 128, group=64, act_order=True)
-    gptq("gptq_asym_g32", "qwen2", 64, 96, sym=False, positive_rows=True)
-    gptq("gptq_asym_g128_act_order_v2", "llama", 128, 128, group=128, sym=False, act_order=True, v2=True)
-    gptq("gptq_per_output", "phi3", 64, 96, group=-1)
-    gptq("gptq_8bit_g32", "llama", 64, 96, bits=8)
-    gptq("gptq_8bit_asym_act_order", "gpt_neox", 64, 96, bits=8, group=64, sym=False, act_order=True, positive_rows=True)
-    gptq("gptq_conv1d", "gpt2", 64, 96, group=32, act_order=True)
-    awq("awq_g32", "llama", 64, 96, 32)
-    awq("awq_g64", "qwen2", 64, 128, 64)
-    awq("awq_per_output", "phi3", 64, 96, -1)
-    bnb("bnb_nf4", "llama", 64, 128, load_in_4bit=True, bnb_4bit_quant_type="nf4")
-    bnb("bnb_nf4_double", "llama", 128, 136, load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)
-    bnb("bnb_fp4_double", "qwen2", 64, 104, load_in_4bit=True, bnb_4bit_quant_type="fp4", bnb_4bit_use_double_quant=True)
-    bnb("bnb_nf4_bfloat16_storage", "llama", 64, 96, load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_quant_storage="bfloat16")
-    bnb("bnb_nf4_conv1d", "gpt2", 64, 96, load_in_4bit=True, bnb_4bit_quant_type="nf4")
-    bnb("bnb_int8", "llama", 64, 96, load_in_8bit=True)
-    bnb("bnb_int8_conv1d", "gpt2", 64, 96, load_in_8bit=True)
+    wanted = sys.argv[3:]
+
+    def each(make, name, *arguments, **options):
+        if not wanted or name in wanted:
+            make(name, *arguments, **options)
+
+    each(gptq, "gptq_g32", "llama", 64, 96)
+    each(gptq, "gptq_g64_act_order", "llama", 128, 128, group=64, act_order=True)
+    each(gptq, "gptq_asym_g32", "qwen2", 64, 96, sym=False, positive_rows=True)
+    each(gptq, "gptq_asym_g128_act_order_v2", "llama", 128, 128, group=128, sym=False, act_order=True, v2=True)
+    each(gptq, "gptq_per_output", "phi3", 64, 96, group=-1)
+    each(gptq, "gptq_8bit_g32", "llama", 64, 96, bits=8)
+    each(gptq, "gptq_8bit_asym_act_order", "gpt_neox", 64, 96, bits=8, group=64, sym=False, act_order=True, positive_rows=True)
+    each(gptq, "gptq_conv1d", "gpt2", 64, 96, group=32, act_order=True)
+    each(awq, "awq_g32", "llama", 64, 96, 32)
+    each(awq, "awq_g64", "qwen2", 64, 128, 64)
+    each(awq, "awq_per_output", "phi3", 64, 96, -1)
+    each(bnb, "bnb_nf4", "llama", 64, 128, load_in_4bit=True, bnb_4bit_quant_type="nf4")
+    each(bnb, "bnb_nf4_double", "llama", 128, 136, load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)
+    each(bnb, "bnb_fp4_double", "qwen2", 64, 104, load_in_4bit=True, bnb_4bit_quant_type="fp4", bnb_4bit_use_double_quant=True)
+    each(bnb, "bnb_nf4_bfloat16_storage", "llama", 64, 96, load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_quant_storage="bfloat16")
+    each(bnb, "bnb_nf4_conv1d", "gpt2", 64, 96, load_in_4bit=True, bnb_4bit_quant_type="nf4")
+    each(bnb, "bnb_int8", "llama", 64, 96, load_in_8bit=True)
+    each(bnb, "bnb_int8_conv1d", "gpt2", 64, 96, load_in_8bit=True)
     integers = dict(type="int", symmetric=True)
     floats = dict(type="float", num_bits=8, symmetric=True)
     dynamic = dict(dynamic=True, strategy="token", symmetric=True)
-    compressed("ct_int4_g32", "llama", 64, 96, "pack-quantized", dict(integers, num_bits=4, strategy="group", group_size=32))
-    compressed("ct_int4_asym_g32", "qwen2", 64, 96, "pack-quantized",
-               dict(type="int", symmetric=False, num_bits=4, strategy="group", group_size=32), torch.bfloat16)
-    compressed("ct_int4_asym_plain_zeros", "llama", 64, 96, "pack-quantized",
-               dict(type="int", symmetric=False, num_bits=4, strategy="channel"), plain_zeros=True)
-    compressed("ct_int8_packed", "phi3", 64, 96, "pack-quantized", dict(integers, num_bits=8, strategy="channel"))
-    compressed("ct_w8a8", "llama", 64, 96, "int-quantized", dict(integers, num_bits=8, strategy="channel"),
-               activations=dict(dynamic, type="int", num_bits=8))
-    compressed("ct_fp8_dynamic", "llama", 64, 96, "float-quantized", dict(floats, strategy="channel"), torch.bfloat16,
-               activations=dict(dynamic, type="float", num_bits=8))
-    compressed("ct_fp8_tensor", "qwen2", 64, 96, "naive-quantized", dict(floats, strategy="tensor"))
-    compressed("ct_fp8_block", "llama", 64, 96, "naive-quantized", dict(floats, strategy="block", block_structure=[32, 48]))
-    fp8("fp8_blocks", "llama", 64, 96, (48, 32))
-    fp8("fp8_blocks_bfloat16", "qwen2", 64, 96, (128, 128), torch.bfloat16)
+    each(compressed, "ct_int4_g32", "llama", 64, 96, "pack-quantized", dict(integers, num_bits=4, strategy="group", group_size=32))
+    each(compressed, "ct_int4_asym_g32", "qwen2", 64, 96, "pack-quantized",
+         dict(type="int", symmetric=False, num_bits=4, strategy="group", group_size=32), torch.bfloat16)
+    each(compressed, "ct_int4_asym_plain_zeros", "llama", 64, 96, "pack-quantized",
+         dict(type="int", symmetric=False, num_bits=4, strategy="channel"), plain_zeros=True)
+    each(compressed, "ct_int8_packed", "phi3", 64, 96, "pack-quantized", dict(integers, num_bits=8, strategy="channel"))
+    each(compressed, "ct_w8a8", "llama", 64, 96, "int-quantized", dict(integers, num_bits=8, strategy="channel"),
+         activations=dict(dynamic, type="int", num_bits=8))
+    each(compressed, "ct_fp8_dynamic", "llama", 64, 96, "float-quantized", dict(floats, strategy="channel"), torch.bfloat16,
+         activations=dict(dynamic, type="float", num_bits=8))
+    each(compressed, "ct_fp8_tensor", "qwen2", 64, 96, "naive-quantized", dict(floats, strategy="tensor"))
+    each(compressed, "ct_fp8_block", "llama", 64, 96, "naive-quantized", dict(floats, strategy="block", block_structure=[32, 48]))
+    each(fp8, "fp8_blocks", "llama", 64, 96, (48, 32))
+    each(fp8, "fp8_blocks_bfloat16", "qwen2", 64, 96, (128, 128), torch.bfloat16)
+    each(mxfp4, "mxfp4", 4, False)
+    each(mxfp4, "mxfp4_small_exponents", 3, True)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(any_rectangle_has_the_bits_of_the_whole) {
     for (const TensorInfo& tensor : files.tensors->tensors()) {
       if (!tensor.decoder) continue;
       const std::vector<float> whole = values_of(*files.tensors, tensor.name);
-      const std::uint64_t rows = tensor.shape[0], cols = tensor.shape[1];
+      const std::uint64_t cols = tensor.shape.back(), rows = whole.size() / cols;  // of all matrices of a stack
       const std::uint64_t rectangles[][4] = {{0, 1, 0, cols},           {1, 16, 0, cols}, {5, rows - 5, 0, cols},
                                              {rows - 1, 1, 0, cols},    {3, 9, 1, 7},     {0, rows, 5, 1},
                                              {rows / 2, 4, cols - 9, 9}};
@@ -79,6 +79,7 @@ BOOST_AUTO_TEST_CASE(decoders_name_their_variant) {
       {"ct_fp8_tensor", "compressed-tensors, float8 e4m3, one scale"},
       {"ct_w8a8", "compressed-tensors, int8, a scale per output; activations stay in float32"},
       {"fp8_blocks", "fp8, float8 e4m3, blocks of 48 x 32; activations stay in float32"},
+      {"mxfp4", "mxfp4, blocks of 32"},
   };
   for (const auto& [name, variant] : names) {
     const ModelFiles files = load_checkpoint(kQuantizedCases / name);
@@ -118,6 +119,26 @@ BOOST_AUTO_TEST_CASE(conv1d_layers_are_transposed_and_a_head_is_not) {
                            of_head = values_of(checkpoint, "lm_head.weight");
   for (std::size_t i = 0; i < 64; ++i)
     for (std::size_t o = 0; o < 192; ++o) BOOST_REQUIRE(of_layer[i * 192 + o] == of_head[o * 64 + i]);
+}
+
+BOOST_AUTO_TEST_CASE(members_that_are_not_read_are_listed) {
+  const auto unread = [](const std::string& name) {
+    const ModelFiles files = load_checkpoint(kQuantizedCases / name);
+    std::vector<std::string> out;
+    for (const std::string& each : files.config->unread())
+      if (each.find("quantization_config") != each.npos) out.push_back(each.substr(each.rfind(' ') + 1));
+    return out;
+  };
+  const std::vector<std::string> gptq = {"quantization_config.damp_percent", "quantization_config.lm_head",
+                                         "quantization_config.static_groups", "quantization_config.sym",
+                                         "quantization_config.true_sequential"};
+  BOOST_TEST(unread("gptq_g32") == gptq, boost::test_tools::per_element());
+  const std::vector<std::string> mxfp4 = {"quantization_config.modules_to_not_convert"};
+  BOOST_TEST(unread("mxfp4") == mxfp4, boost::test_tools::per_element());
+  const std::vector<std::string> nested = unread("ct_w8a8");  // objects that are read in part
+  for (const char* name : {"quantization_config.ignore", "quantization_config.config_groups.group_0.targets",
+                           "quantization_config.config_groups.group_0.input_activations.num_bits"})
+    BOOST_TEST((std::find(nested.begin(), nested.end(), name) != nested.end()), name);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_quantised_checkpoint_is_refused) {

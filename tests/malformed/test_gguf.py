@@ -1,30 +1,14 @@
 """Malformed GGUF files end as one readable error, at once, without much memory."""
-import os
 import pathlib
-import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "program"))
 
 import gguf_cases
 import support
+from checks import MEGABYTES, SECONDS, check
 from support import ProgramTest
-
-SECONDS, MEGABYTES = 2, 64  # as the reference data of malformed checkpoints allows, more than a sound file
-
-
-def check(path):
-    """Exit status, output, seconds, and the largest resident megabytes of `tenon check`."""
-    begin = time.monotonic()
-    process = subprocess.Popen([support.PROGRAM, "check", "--model", path, "--threads", "1"], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT)
-    output = process.stdout.read().decode("utf-8")
-    process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, output, time.monotonic() - begin, usage.ru_maxrss / 1024
 
 
 class MalformedGguf(ProgramTest):

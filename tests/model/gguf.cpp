@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(wrong_models_are_refused) {
   refuses(key("llama.attention.head_count_kv", 4), {"llama.attention.head_count_kv"});
   refuses(key("llama.attention.value_length", 8), {"llama.attention.value_length", "key_length"});
   refuses(key("llama.rope.dimension_count", 4), {"llama.rope.dimension_count", "6"});
-  refuses(key("llama.expert_count", 8), {"llama.expert_count", "experts"});
+  refuses(key("llama.expert_count", 8), {"llama.expert_used_count", "missing"});
   refuses(key("llama.attention.sliding_window", 8), {"llama.attention.sliding_window", "not known"});
   refuses(key("llama.vocab_size", 38), {"llama.vocab_size", "37"});
   refuses(key("llama.vocab_size", "\xFF"), {"llama.vocab_size", "37"});

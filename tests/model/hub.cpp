@@ -79,6 +79,19 @@ BOOST_AUTO_TEST_CASE(snapshots_of_links_and_shards_load) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(names_of_models) {
+  const std::pair<const char*, const char*> names[] = {{"/models/tiny", "tiny"},
+                                                       {"/models/tiny/", "tiny"},
+                                                       {"/models/tiny/.", "tiny"},
+                                                       {"/models/tiny.gguf", "tiny.gguf"},
+                                                       {"/hub/models--org--tiny-2/snapshots/0f1e2d", "tiny-2"},
+                                                       {"/hub/models--org--tiny-2/snapshots/0f1e2d/", "tiny-2"},
+                                                       {"/hub/models--gpt2/snapshots/0f1e2d", "gpt2"},
+                                                       {"/hub/models--org--tiny/blobs/0f1e2d", "0f1e2d"},
+                                                       {"/hub/tiny/snapshots/0f1e2d", "0f1e2d"}};
+  for (const auto& [path, name] : names) BOOST_TEST(model_name_of(path) == name, path);
+}
+
 BOOST_AUTO_TEST_CASE(a_path_that_exists_wins) {
   const test::Scratch scratch;
   const fs::path before = fs::current_path();

@@ -13,6 +13,11 @@ CACHES = ["paged", "contiguous", "window"]
 # The reference's logits are float32 sums in another order, rounded to five digits. A wrong position, slope or mask
 # changes them by a tenth or more.
 TOLERANCE = 1e-4
+# num_parameters() of transformers 4.57.6
+PARAMETERS = {"bloom_6_heads": 59664, "ernie45": 17920, "exaone4": 17920, "falcon_rw": 59568, "gpt_neo": 25752, "gpt_oss": 43856,
+              "gptbigcode_mha": 30496, "gptbigcode_relu": 17188, "granite4_rope": 15936, "llama_biases_tied": 16352, "llama_head_dim": 20960,
+              "mistral_window7": 17888, "mixtral_window7": 41184, "olmoe_normalised": 56768, "opt_350m": 19604, "qwen2": 16064,
+              "qwen3_moe_sparse": 25384}
 
 
 def requests_of(expected):
@@ -55,6 +60,12 @@ class Families(ProgramTest):
                         self.check(ref, answer, where)
                     alike = alike or answers
                     self.assertEqual(answers, alike, where)  # bit for bit, with every cache
+
+    def test_parameters_are_counted_as_in_transformers(self):
+        for case, count in PARAMETERS.items():
+            done = tenon("inspect", "--model", GOLDEN / case)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"parameters   {count:,}\n", done.stdout, case)
 
     # Reading a text in chunks, or again after a preemption, changes no answer. Dynamic rotary positions depend on the
     # text's length, windows on the kept tokens.

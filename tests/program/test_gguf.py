@@ -133,6 +133,35 @@ class WrittenGguf(ProgramTest):
         self.assertNotIn("16 rows", done.stdout)
 
 
+class Experts(ProgramTest):
+    def test_logits_are_those_of_transformers(self):
+        """Mixtures of experts, written by gguf-py (tests/model/make_gguf_experts.py)."""
+        files = sorted((ROOT / "tests" / "model" / "gguf_experts").glob("*.gguf"))
+        self.assertGreaterEqual(len(files), 7)
+        for path in files:
+            expected = json.loads(path.with_suffix(".json").read_text())
+            ids, wanted = expected["ids"], expected["logits"]
+            line = {"input_ids": ids, "max_new_tokens": 1, "ignore_eos": True, "logits_at": [len(ids) - 1]}
+            done = tenon("run", "--model", path, "--weights", "float32", "--threads", 1, stdin=as_lines([line]))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = json_lines(done.stdout)[0]["logits"][str(len(ids) - 1)]
+            self.assertEqual(len(found), len(wanted))
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(found, wanted)), 1e-5 * max(map(abs, wanted)), path.name)
+
+    def test_inspect_and_quantize(self):
+        source = ROOT / "tests" / "model" / "gguf_experts" / "gpt-oss.gguf"
+        done = tenon("inspect", "--model", source)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("gpt_oss: 2 layers of width 32", "gate and up apart, MXFP4: 2 matrices", "2 MXFP4", "unused       none"):
+            self.assertIn(words, done.stdout)
+        out = self.folder / "out"
+        done = tenon("quantize", "--model", source, "--weights", "bfloat16", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = as_lines([{"input_ids": [3, 17, 40], "max_new_tokens": 6, "ignore_eos": True, "logits_hash": True}])
+        answers = [tenon("run", "--model", model, "--threads", 1, "--weights", "float32", stdin=lines) for model in (source, out)]
+        self.assertEqual([each.returncode for each in answers], [0, 0], [each.stderr for each in answers])
+
+
 class SmolLM2(ProgramTest):
     """The answers of transformers, where scripts/get-model put the model."""
 

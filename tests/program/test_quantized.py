@@ -12,6 +12,8 @@ class Quantized(ProgramTest):
     def test_inspect_names_the_variant(self):
         for name, words in (("gptq_g64_act_order", ["stored as    gptq, 4 bits, groups of 64, in order of activations: 7 matrices",
                                                     "runs in      float32", "unused       none", "7 quantised"]),
+                            ("mxfp4", ["stored as    mxfp4, blocks of 32: 2 matrices", "ignored",
+                                       "quantization_config.modules_to_not_convert"]),
                             ("bnb_nf4_double", ["stored as    bitsandbytes, nf4, blocks of 64, double quantisation: 7 matrices"]),
                             ("ct_w8a8", ["compressed-tensors, int8, a scale per output; activations stay in float32: 7 matrices"])):
             done = tenon("inspect", "--model", CASES / name)

@@ -48,6 +48,9 @@ TENON_INLINE std::vector<std::string> ConfigFile::unread() const {
       if (name != "tokenizer_class") out.push_back(file + ": " + printable(name, 60));
   };
   list(logs_->config, *json_, file_);
+  if (const auto quantization = this->quantization())
+    for (const std::string& name : logs_->config.unread_below(quantization->json(), "quantization_config"))
+      out.push_back(file_ + ": " + printable(name, 120));
   if (generation_) list(logs_->generation, *generation_, kGenerationFile);
   return out;
 }

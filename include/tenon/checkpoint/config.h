@@ -49,7 +49,7 @@ class ConfigFile {
 
   /// Members that were not read so far, sorted, each with its file: "config.json: use_cache". After `configure` of the
   /// family these are the fields that are ignored. set_generation_defaults reads generation_config.json.
-  /// tokenizer_class, which the tokenizer reads, is not listed.
+  /// tokenizer_class, which the tokenizer reads, is not listed. Members of quantization_config have its name in front.
   std::vector<std::string> unread() const;
 
   /// Sets the tokenizer's eos_token. It ends a text only where the files name ids, all of which are outside the

@@ -47,6 +47,7 @@ enum class DType : std::uint8_t {
   q5_k,
   q6_k,
   iq4_nl,
+  mxfp4,
   quantised,
 };
 
@@ -90,6 +91,7 @@ inline constexpr DTypeEntry kDTypes[] = {
     {DType::q5_k, 0, "Q5_K"},
     {DType::q6_k, 0, "Q6_K"},
     {DType::iq4_nl, 0, "IQ4_NL"},
+    {DType::mxfp4, 0, "MXFP4"},
     {DType::quantised, 0, "quantised"},
 };
 }  // namespace detail

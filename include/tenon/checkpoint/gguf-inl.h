@@ -62,7 +62,7 @@ inline constexpr GgufTensorType kGgufTensorTypes[] = {
     {30, "BF16", DType::bf16},
     {34, "TQ1_0", {}},
     {35, "TQ2_0", {}},
-    {39, "MXFP4", {}},
+    {39, "MXFP4", DType::mxfp4},
     {40, "NVFP4", {}},
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -28,6 +29,16 @@ inline int bit_at(const std::byte* bytes, int i) { return byte_at(bytes, i / 8) 
 
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                            1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice the values of MXFP4's codes (E2M1).
+inline constexpr std::array<std::int8_t, 16> kDoubledMxfp4Values = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                                    0, -1, -2, -3, -4, -6, -8, -12};
+
+// Half the scale 2^(exponent - 127), as ggml-impl.h's ggml_e8m0_to_fp32_half. Exponents 0 and 1 give subnormals.
+inline float half_power(int exponent) {
+  const auto e = static_cast<std::uint32_t>(exponent);
+  return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
 
 // d: float16. 32 values d * code(i).
 template <class Code>
@@ -119,6 +130,12 @@ inline void decode_block(DType type, const std::byte* block, float* out) {
     case DType::iq4_nl:
       return scaled_32(block, out,
                        [&](int i) { return kIq4Values[static_cast<std::size_t>(nibble_at(block + 2, i))]; });
+    case DType::mxfp4: {  // exponent [1], codes [16]
+      const float d = half_power(byte_at(block, 0));
+      for (int i = 0; i < 32; ++i)
+        out[i] = d * static_cast<float>(kDoubledMxfp4Values[static_cast<std::size_t>(nibble_at(block + 1, i))]);
+      return;
+    }
     case DType::q2_k:
       return decode_q2_k(block, out);
     case DType::q3_k:

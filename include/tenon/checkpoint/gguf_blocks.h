@@ -30,6 +30,8 @@ constexpr GgufBlock block_layout(DType type) {
       return {32, 24};
     case DType::q8_0:
       return {32, 34};
+    case DType::mxfp4:
+      return {32, 17};
     case DType::q2_k:
       return {256, 84};
     case DType::q3_k:

@@ -19,6 +19,11 @@ enum class GgufOrder : std::uint8_t {
   transposed,  // a matrix [inputs, outputs] (Conv1D) became [outputs, inputs]
   parts,       // queries, keys and values of each head became all queries, all keys, all values
   plus_one,    // 1 was added
+  bare,        // ".weight" was appended
+  experts,     // matrices of all experts were stacked; "#" in the name is the number of the expert
+  stack,       // of stacked matrices [experts, inputs, outputs], each became [outputs, inputs]; a bias ends in "_bias"
+  gate,
+  up,  // the same, and of rows that alternate, gate has the even ones and up the odd ones
 };
 
 // A key below the architecture, "block_count" for "llama.block_count", and the field of config.json that it gives.
@@ -36,10 +41,11 @@ struct GgufName {
 
 // How sizes of heads are read.
 struct GgufHeads {
-  bool rotary = false;    // rope.* are known, and config.json has head_dim
-  bool grouped = false;   // attention.head_count_kv may be below attention.head_count
-  bool one_key = false;   // attention.head_count_kv must be 1
-  std::string_view part;  // the field for rope.dimension_count / head_dim; empty: must be 1
+  bool rotary = false;     // rope.* are known, and config.json has head_dim
+  bool grouped = false;    // attention.head_count_kv may be below attention.head_count
+  bool one_key = false;    // attention.head_count_kv must be 1
+  std::string_view part;   // the field for rope.dimension_count / head_dim; empty: must be 1
+  bool whole_ramp = true;  // yarn's ramp begins and ends at whole dimensions
   // Layers of the model whose scores are scaled by the width of all heads (Gemma's 27B; llama-model.cpp). 0: the
   // family has no query_pre_attn_scalar.
   int layers_of_27b = 0;
@@ -52,6 +58,7 @@ struct GgufFamily {
   std::span<const GgufField> fields, more_fields;
   std::span<const GgufName> tensors;  // outside layers
   std::span<const GgufName> of_layer;
+  bool mixture = false;  // expert_count is above 0
 };
 
 // Lists of tensors, joined.
@@ -212,6 +219,31 @@ inline constexpr auto kMptLayer = std::to_array<GgufName>({{"attn_norm", "norm_1
                                                            {"ffn_up", "ffn.up_proj"},
                                                            {"ffn_down", "ffn.down_proj"}});
 
+// Mixtures of experts. Their converters drop norm_topk_prob, and the architecture gives it, as in llama.cpp.
+inline constexpr auto kMixtralLayer = joined(
+    kLlamaLayer, std::to_array<GgufName>({{"ffn_gate_inp", "block_sparse_moe.gate"},
+                                          {"ffn_gate_exps", "block_sparse_moe.experts.#.w1", GgufOrder::experts},
+                                          {"ffn_up_exps", "block_sparse_moe.experts.#.w3", GgufOrder::experts},
+                                          {"ffn_down_exps", "block_sparse_moe.experts.#.w2", GgufOrder::experts}}));
+inline constexpr auto kQwen3MoeLayer =
+    joined(kQwen3Layer, std::to_array<GgufName>({{"ffn_gate_inp", "mlp.gate"},
+                                                 {"ffn_gate_exps", "mlp.experts.#.gate_proj", GgufOrder::experts},
+                                                 {"ffn_up_exps", "mlp.experts.#.up_proj", GgufOrder::experts},
+                                                 {"ffn_down_exps", "mlp.experts.#.down_proj", GgufOrder::experts}}));
+inline constexpr GgufField kQwen3MoeFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                                {"expert_feed_forward_length", "moe_intermediate_size"}};
+inline constexpr GgufField kGptOssFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                              {"attention.sliding_window", "sliding_window"},
+                                              {"expert_feed_forward_length", "intermediate_size"}};
+inline constexpr auto kGptOssLayer =
+    joined(kHeads, std::to_array<GgufName>({{"attn_norm", "input_layernorm"},
+                                            {"post_attention_norm", "post_attention_layernorm"},
+                                            {"attn_sinks", "self_attn.sinks", GgufOrder::bare},
+                                            {"ffn_gate_inp", "mlp.router"},
+                                            {"ffn_gate_exps", "mlp.experts.gate_up_proj", GgufOrder::gate},
+                                            {"ffn_up_exps", "mlp.experts.gate_up_proj", GgufOrder::up},
+                                            {"ffn_down_exps", "mlp.experts.down_proj", GgufOrder::stack}}));
+
 inline constexpr GgufHeads kPlainHeads{};
 inline constexpr GgufHeads kOneKeyHead{.grouped = true, .one_key = true, .part = {}};
 inline constexpr GgufHeads kGgufRotary{.rotary = true, .grouped = true, .part = {}};
@@ -219,6 +251,7 @@ inline constexpr GgufHeads kFalconHeads{.rotary = true, .grouped = true, .one_ke
 inline constexpr GgufHeads kGemma2Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 46};
 inline constexpr GgufHeads kGemma3Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 62};
 inline constexpr GgufHeads kGgufPartly{.rotary = true, .grouped = true, .part = "partial_rotary_factor"};
+inline constexpr GgufHeads kGptOssHeads{.rotary = true, .grouped = true, .part = {}, .whole_ramp = false};
 inline constexpr GgufHeads kGptNeoXHeads{.rotary = true, .part = "rotary_pct"};
 
 inline constexpr std::string_view kGgufLayers = "model.layers.", kGgufBlocks = "transformer.h.";
@@ -246,6 +279,11 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"bloom", "bloom", kGgufBlocks, kPlainHeads, kBloomFields, {}, kBloomTensors, kBloomLayer},
     {"falcon", "falcon", kGgufBlocks, kFalconHeads, kFalconFields, {}, kFalconTensors, kFalconLayer},
     {"mpt", "mpt", "transformer.blocks.", kPlainHeads, kMptFields, {}, kMptTensors, kMptLayer},
+    {"llama", "mixtral", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kMixtralLayer, true},
+    {"olmoe", "olmoe", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen3MoeLayer, true},
+    {"qwen3moe", "qwen3_moe", kGgufLayers, kGgufRotary, kGgufSizes, kQwen3MoeFields, kGgufTensors, kQwen3MoeLayer,
+     true},
+    {"gpt-oss", "gpt_oss", kGgufLayers, kGptOssHeads, kGgufSizes, kGptOssFields, kGgufTensors, kGptOssLayer, true},
 };
 
 }  // namespace tenon::detail

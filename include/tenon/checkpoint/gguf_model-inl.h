@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "tenon/checkpoint/gguf_experts.h"
 #include "tenon/checkpoint/gguf_families.h"
 #include "tenon/checkpoint/gguf_model.h"
 #include "tenon/core/error.h"
@@ -35,14 +38,17 @@ class GgufMapper {
  public:
   GgufMapper(const std::string& file, const GgufHeader& header, const GgufVector& read)
       : file_(file), header_(header), read_(read), metadata_(*header.metadata, file), family_(family_of(metadata_)) {
-    for (const TensorInfo& tensor : header.tensors) names_.insert(tensor.name);
+    for (const TensorInfo& tensor : header.tensors) by_name_.emplace(tensor.name, &tensor);
   }
 
   Json config() {
-    Json out = {{"model_type", family_.model_type}, {"tie_word_embeddings", !names_.contains("output.weight")}};
+    Json out = {{"model_type", family_.model_type}, {"tie_word_embeddings", !has_tensor("output.weight")}};
     for (const auto& fields : {family_.fields, family_.more_fields})
       for (const GgufField& each : fields) add_field(each, out);
+    if (const Json& layers = metadata_.value(use("block_count")); layers.is_number_unsigned() && layers != 0)
+      layers_ = layers.get<std::uint64_t>();
     add_heads(out);
+    if (family_.mixture) add_experts(out);
     if (family_.heads.rotary) add_rotary(out);
     add_options(out);
     out["vocab_size"] = vocabulary();
@@ -53,19 +59,25 @@ class GgufMapper {
 
   std::vector<TensorInfo> tensors() const {
     std::vector<TensorInfo> out;
-    for (const TensorInfo& tensor : header_.tensors)
-      if (auto mapped = mapped_tensor(tensor)) out.push_back(std::move(*mapped));
+    for (const TensorInfo& tensor : header_.tensors) add_mapped(tensor, out);
     return out;
   }
 
  private:
   static const GgufFamily& family_of(const Fields& metadata) {
     const std::string name = metadata.string("general.architecture");
+    const bool mixture = metadata.integer(name + ".expert_count", 0, kMaxGgufWidth, 0) > 0;
     std::string list;
+    const GgufFamily* found = nullptr;
     for (const GgufFamily& each : kGgufFamilies) {
-      if (each.architecture == name) return each;
-      list += (list.empty() ? "" : ", ") + std::string(each.architecture);
+      if (each.architecture == name && (!found || each.mixture == mixture)) found = &each;
+      if (list.find(each.architecture) == list.npos)
+        list += (list.empty() ? "" : ", ") + std::string(each.architecture);
     }
+    if (found && mixture && !found->mixture)
+      throw Error(Error::Kind::unsupported, metadata.where(name + ".expert_count"),
+                  "is above 0, but experts are not supported in this architecture");
+    if (found) return *found;
     throw Error(Error::Kind::unsupported, metadata.where("general.architecture"),
                 "\"" + printable(name, 60) + "\" is not supported; supported: " + list);
   }
@@ -113,6 +125,24 @@ class GgufMapper {
     }
   }
 
+  // Sets experts_.
+  void add_experts(Json& out) {
+    constexpr int most = 4096;
+    experts_ = metadata_.integer(use("expert_count"), 1, most);
+    out["num_local_experts"] = experts_;
+    out["num_experts_per_tok"] = metadata_.integer(use("expert_used_count"), 1, experts_);
+    const std::string gating = use("expert_gating_func");
+    constexpr int softmax = 1;
+    if (metadata_.integer(gating, 0, most, softmax) != softmax) unsupported(gating, "other than 1 is not supported");
+    if (family_.model_type != "qwen3_moe") return;
+    out["norm_topk_prob"] = true;
+    if (layers_ > header_.tensors.size()) return;  // refused later
+    Json dense = Json::array();
+    for (std::uint64_t layer = 0; layer < layers_; ++layer)
+      if (!has_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight")) dense.push_back(layer);
+    out["mlp_only_layers"] = std::move(dense);
+  }
+
   void add_rotary(Json& out) {
     const std::string dimensions = use("rope.dimension_count");
     const int turned = metadata_.integer(dimensions, 1, head_dim_, head_dim_);
@@ -138,6 +168,7 @@ class GgufMapper {
       copy(original, "original_max_position_embeddings");
       copy(use("rope.scaling.yarn_beta_fast"), "beta_fast");
       copy(use("rope.scaling.yarn_beta_slow"), "beta_slow");
+      if (kind == "yarn" && !family_.heads.whole_ramp) scaling["truncate"] = false;
       out["rope_scaling"] = std::move(scaling);
     }
     add_frequency_factors(out);
@@ -162,19 +193,23 @@ class GgufMapper {
     out["original_max_position_embeddings"] = metadata_.value(original);
   }
 
-  bool has_tensor(std::string_view name) const { return names_.contains(name); }
+  bool has_tensor(std::string_view name) const { return by_name_.contains(name); }
+
+  const TensorInfo& stored_tensor(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) refuse_file(file_, "the tensor " + printable(name) + " is missing");
+    return *found->second;
+  }
 
   // An F32 tensor with a number for each pair of a head that is turned.
   std::vector<float> small_tensor(const std::string& name) const {
-    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
-                                    [&](const TensorInfo& each) { return each.name == name; });
-    if (found == header_.tensors.end()) refuse_file(file_, "the tensor " + name + " is missing");
-    const std::uint64_t count = found->shape.size() == 1 ? found->shape[0] : 0;
-    if (found->dtype != DType::f32 || count == 0 || count > static_cast<std::uint64_t>(head_dim_ / 2))
+    const TensorInfo& found = stored_tensor(name);
+    const std::uint64_t count = found.shape.size() == 1 ? found.shape[0] : 0;
+    if (found.dtype != DType::f32 || count == 0 || count > static_cast<std::uint64_t>(head_dim_ / 2))
       refuse_file(file_ + ": " + name, "must be F32 with a number for each pair of a head's " +
                                            std::to_string(head_dim_) + " elements, is " +
-                                           std::string(dtype_name(found->dtype)) + " " + shape_text(found->shape));
-    return read_(*found);
+                                           std::string(dtype_name(found.dtype)) + " " + shape_text(found.shape));
+    return read_(found);
   }
 
   // rope_freqs divides each frequency. The converter writes it for Llama 3.1's scaling, whose fields it does not write.
@@ -211,16 +246,14 @@ class GgufMapper {
 
   // Rows of the embedding.
   std::uint64_t vocabulary() {
-    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
-                                    [](const TensorInfo& each) { return each.name == "token_embd.weight"; });
-    if (found == header_.tensors.end()) refuse_file(file_, "the tensor token_embd.weight is missing");
-    if (found->shape.size() != 2)
-      refuse_file(file_ + ": token_embd.weight", "has shape " + shape_text(found->shape) + ", needs a matrix");
+    const TensorInfo& found = stored_tensor("token_embd.weight");
+    if (found.shape.size() != 2)
+      refuse_file(file_ + ": token_embd.weight", "has shape " + shape_text(found.shape) + ", needs a matrix");
     const std::string key = use("vocab_size");
-    if (metadata_.has(key) && metadata_.value(key) != found->shape[0])
+    if (metadata_.has(key) && metadata_.value(key) != found.shape[0])
       metadata_.refuse(key, "is " + Fields::describe(metadata_.value(key)) + ", but token_embd.weight has " +
-                                std::to_string(found->shape[0]) + " rows");
-    return found->shape[0];
+                                std::to_string(found.shape[0]) + " rows");
+    return found.shape[0];
   }
 
   // A text ends at each token that llama.cpp takes for an end of generation: of the text, the turn, the message.
@@ -238,8 +271,8 @@ class GgufMapper {
   // A key of the architecture that is not in the tables may change the output.
   void refuse_unknown_keys() {
     for (const char* key : {"expert_count", "expert_used_count"})
-      if (metadata_.integer(use(key), 0, kMaxGgufWidth, 0) != 0)
-        unsupported(use(key), "experts are not supported here");
+      if (!family_.mixture && metadata_.integer(use(key), 0, kMaxGgufWidth, 0) != 0)
+        unsupported(use(key), "is above 0, but the model has no experts");
     use("tensor_data_layout");  // how the first converters read Meta's files; they wrote the same layout
     if (metadata_.integer("split.count", 0, 65535, 0) > 1)
       unsupported("split.count", "a model in several files is not read: merge them with llama-gguf-split --merge");
@@ -249,10 +282,10 @@ class GgufMapper {
         unsupported(key, "is not known here, and may change the output");
   }
 
-  // The place of a tensor in the model; empty for factors of frequencies, which the config has.
-  std::optional<TensorInfo> mapped_tensor(const TensorInfo& tensor) const {
+  // Adds a tensor under its name in the model. Factors of frequencies are in the config.
+  void add_mapped(const TensorInfo& tensor, std::vector<TensorInfo>& list) const {
     for (const char* in_config : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
-      if (family_.heads.rotary && tensor.name == in_config) return std::nullopt;
+      if (family_.heads.rotary && tensor.name == in_config) return;
     const std::size_t dot = std::min(tensor.name.rfind('.'), tensor.name.size());
     std::string_view stem = std::string_view(tensor.name).substr(0, dot);
     const std::string_view suffix = std::string_view(tensor.name).substr(dot);
@@ -262,19 +295,83 @@ class GgufMapper {
       stem.remove_prefix(4);
       const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), layer);
       stem.remove_prefix(static_cast<std::size_t>(end - stem.data()));
-      if (error != std::errc() || layer < 0 || !stem.starts_with('.')) refuse_tensor(tensor);
+      const bool known = error == std::errc() && layer >= 0 && static_cast<std::uint64_t>(layer) < layers_;
+      if (!known || !stem.starts_with('.')) refuse_tensor(tensor);
       stem.remove_prefix(1);
       names = family_.of_layer;
       prefix = std::string(family_.layer) + std::to_string(layer) + ".";
     }
-    const auto found =
-        std::find_if(names.begin(), names.end(), [&](const GgufName& each) { return each.stored == stem; });
+    const std::optional<int> expert = take_expert(stem);
+    const auto found = std::find_if(names.begin(), names.end(), [&](const GgufName& each) {
+      return expert ? each.order == GgufOrder::experts && each.stored == std::string(stem) + "_exps"
+                    : each.stored == stem;
+    });
     if (found == names.end() || (suffix != ".weight" && suffix != ".bias")) refuse_tensor(tensor);
     TensorInfo out = tensor;
     out.stored_name = tensor.name;
     out.name = prefix + std::string(found->name) + std::string(suffix);
+    if (expert) {
+      out.name.replace(out.name.find('#'), 1, std::to_string(*expert));
+      return list.push_back(std::move(out));
+    }
+    if (found->order >= GgufOrder::bare) return add_of_experts(found->order, std::move(out), list);
     set_order(found->order, out);
-    return out;
+    list.push_back(std::move(out));
+  }
+
+  // Files of 2023 have a tensor for each expert, "ffn_up.3". Removes the number.
+  std::optional<int> take_expert(std::string_view& stem) const {
+    const std::size_t dot = stem.rfind('.');
+    if (!family_.mixture || dot == stem.npos || !stem.starts_with("ffn_")) return std::nullopt;
+    int expert = 0;
+    const auto [end, error] = std::from_chars(stem.data() + dot + 1, stem.data() + stem.size(), expert);
+    if (error != std::errc() || end != stem.data() + stem.size() || expert < 0 || expert >= experts_)
+      return std::nullopt;
+    stem.remove_suffix(stem.size() - dot);
+    return expert;
+  }
+
+  // Adds tensors of the orders that only mixtures have. out.name ends in ".weight" or ".bias".
+  void add_of_experts(GgufOrder order, TensorInfo out, std::vector<TensorInfo>& list) const {
+    const bool bias = out.name.ends_with(".bias");
+    if (order != GgufOrder::experts) {  // transformers' names of parameters without a module
+      out.name.resize(out.name.rfind('.'));
+      out.name += bias ? "_bias" : "";
+    }
+    if (order == GgufOrder::bare) return list.push_back(std::move(out));
+    const auto experts = static_cast<std::uint64_t>(experts_);
+    if (experts == 1 && out.shape.size() == (bias ? 1u : 2u)) out.shape.insert(out.shape.begin(), 1);
+    if (out.shape.size() != (bias ? 2u : 3u) || out.shape[0] != experts)
+      refuse_file(file_ + ": " + printable(out.stored_name), "has shape " + shape_text(out.shape) + ", needs " +
+                                                                 (bias ? "2" : "3") +
+                                                                 " dimensions, of which the last stored is " +
+                                                                 std::to_string(experts) + ", the number of experts");
+    if (order == GgufOrder::experts) {
+      const std::size_t at = out.name.find('#');
+      for (std::uint64_t i = 0; i < experts; ++i) {
+        list.push_back(expert_of(out, experts, i));
+        list.back().name.replace(at, 1, std::to_string(i));
+      }
+      return;
+    }
+    if (order != GgufOrder::stack) return add_alternate(order, std::move(out), list);
+    list.push_back(bias ? std::move(out) : turned_stack(std::move(out)));
+  }
+
+  // Adds gate and up as one tensor, with the name of gate's.
+  void add_alternate(GgufOrder order, TensorInfo out, std::vector<TensorInfo>& list) const {
+    const std::string_view gate = "ffn_gate_exps", up = "ffn_up_exps";
+    std::string other = out.stored_name;
+    const std::string_view mine = order == GgufOrder::gate ? gate : up;
+    other.replace(other.find(mine), mine.size(), order == GgufOrder::gate ? up : gate);
+    const TensorInfo& partner = stored_tensor(other);
+    if (order == GgufOrder::up) return;
+    TensorInfo odd = partner;
+    if (odd.shape.size() + 1 == out.shape.size()) odd.shape.insert(odd.shape.begin(), 1);
+    if (odd.shape != out.shape)
+      refuse_file(file_ + ": " + printable(other),
+                  "has shape " + shape_text(odd.shape) + ", needs that of ffn_gate_exps, " + shape_text(out.shape));
+    list.push_back(alternate_stacks(std::move(out), std::move(odd)));
   }
 
   [[noreturn]] void refuse_tensor(const TensorInfo& tensor) const {
@@ -301,6 +398,8 @@ class GgufMapper {
       case GgufOrder::plus_one:
         out.order.plus = -1;
         break;
+      default:  // add_of_experts
+        break;
     }
   }
 
@@ -309,9 +408,11 @@ class GgufMapper {
   const GgufVector& read_;
   Fields metadata_;
   const GgufFamily& family_;
-  std::set<std::string_view> names_;
+  std::map<std::string_view, const TensorInfo*> by_name_;
   std::set<std::string> used_;
-  int heads_ = 0, head_dim_ = 0;
+  std::uint64_t layers_ =
+      std::numeric_limits<std::uint64_t>::max();  // until block_count is read; a wrong one is refused
+  int heads_ = 0, head_dim_ = 0, experts_ = 0;
 };
 
 TENON_INLINE GgufModel map_gguf(const std::string& file, const GgufHeader& header, const GgufVector& read) {

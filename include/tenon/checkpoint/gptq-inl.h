@@ -11,6 +11,7 @@
 
 #include "tenon/checkpoint/gptq.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon::detail {
 
@@ -56,12 +57,14 @@ class GroupedDecoder : public MatrixDecoder {
   const Parts parts_;
 };
 
+// How zero points are stored: as they are, minus 1 each, or minus 1 each with a borrow from the next one in a word.
+enum class StoredZeros : std::uint8_t { plain, less_one, less_one_with_borrow };
+
 // Codes: [inputs / (codes a word), outputs]; zero points: [groups, outputs / (codes a word)].
 class GptqDecoder final : public GroupedDecoder {
  public:
-  // zeros_less_one: version 1 stores each zero point minus 1.
-  GptqDecoder(std::string name, Parts parts, bool zeros_less_one)
-      : GroupedDecoder(std::move(name), std::move(parts)), zeros_less_one_(zeros_less_one) {}
+  GptqDecoder(std::string name, Parts parts, StoredZeros stored)
+      : GroupedDecoder(std::move(name), std::move(parts)), stored_zeros_(stored) {}
 
   void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const override {
     const auto bits = static_cast<std::uint64_t>(parts_.bits), in_word = 32 / bits;
@@ -70,7 +73,7 @@ class GptqDecoder final : public GroupedDecoder {
     const std::uint64_t zero_first = first / in_word, zero_words = divided_up(first + count, in_word) - zero_first;
     auto zeros = read_words(checkpoint, parts_.zeros, {0, parts_.zeros.shape[0]}, {zero_first, zero_words});
     // As gptqmodel does: one sum per word, so a carry goes to the next zero point.
-    if (zeros_less_one_)
+    if (stored_zeros_ == StoredZeros::less_one_with_borrow)
       for (std::uint32_t& word : zeros) word += parts_.bits == 4 ? 0x11111111u : 0x01010101u;
     const auto field = [&](std::uint32_t word, std::uint64_t at) {
       return static_cast<int>(word >> (at % in_word * bits) & mask);
@@ -82,13 +85,14 @@ class GptqDecoder final : public GroupedDecoder {
         },
         [&](std::uint64_t g, std::uint64_t j) {
           const std::uint64_t output = first + j;
-          return field(zeros[static_cast<std::size_t>(g * zero_words + output / in_word - zero_first)], output);
+          return field(zeros[static_cast<std::size_t>(g * zero_words + output / in_word - zero_first)], output) +
+                 (stored_zeros_ == StoredZeros::less_one ? 1 : 0);
         },
         out);
   }
 
  private:
-  bool zeros_less_one_;
+  StoredZeros stored_zeros_;
 };
 
 // Codes: [inputs, outputs / 8]; zero points: [groups, outputs / 8]. Eight codes of a word have this order.
@@ -137,7 +141,22 @@ inline int gptq_bits(const QuantizedTensors& tensors, int bits, const TensorInfo
   tensors.unsupported("bits", std::to_string(bits) + " is not supported: 4 and 8 are; use another quantisation of it");
 }
 
-inline void add_gptq(QuantizedTensors& tensors, const std::string& module, int bits_field, bool zeros_less_one) {
+// Version 1 stores zero points minus 1. gptqmodel subtracts 1 from each field of a word and names itself in meta.
+// AutoGPTQ, which has no meta, adds 1 after it has cut out a field: 15 becomes 16 (qlinear_cuda.py, forward).
+inline StoredZeros stored_zeros(const Fields& config, const std::string& format) {
+  if (format == "gptq_v2") return StoredZeros::plain;
+  if (!config.has("meta") || !config.value("meta").is_object()) return StoredZeros::less_one;
+  const Fields meta = config.object("meta");
+  if (!meta.has("quantizer")) return StoredZeros::less_one;
+  const Json& value = meta.value("quantizer");
+  const Json list = value.is_array() ? value : Json::array({value});
+  const bool known = std::any_of(list.begin(), list.end(), [](const Json& each) {
+    return each.is_string() && each.get<std::string>().starts_with("gptqmodel");
+  });
+  return known ? StoredZeros::less_one_with_borrow : StoredZeros::less_one;
+}
+
+inline void add_gptq(QuantizedTensors& tensors, const std::string& module, int bits_field, StoredZeros zeros_stored) {
   const TensorInfo& codes = tensors.take(module + ".qweight");
   const TensorInfo& zeros = tensors.take(module + ".qzeros");
   const TensorInfo& scales = tensors.take(module + ".scales");
@@ -163,7 +182,7 @@ inline void add_gptq(QuantizedTensors& tensors, const std::string& module, int b
                            (by_activation ? ", in order of activations" : "");
   GroupedDecoder::Parts parts{codes, zeros, scales, {}, inputs, size, bits};
   if (g_idx) parts.g_idx = *g_idx;
-  tensors.add(module, codes, {outputs, inputs}, std::make_shared<GptqDecoder>(name, std::move(parts), zeros_less_one));
+  tensors.add(module, codes, {outputs, inputs}, std::make_shared<GptqDecoder>(name, std::move(parts), zeros_stored));
 }
 
 TENON_INLINE void find_gptq(QuantizedTensors& tensors) {
@@ -176,7 +195,8 @@ TENON_INLINE void find_gptq(QuantizedTensors& tensors) {
   config.choice("pack_dtype", {"int32"}, "int32");
   tensors.refuse_set({"is_marlin_format", "adapter", "rotation"});
   const int bits = config.integer("bits", 1, 32);
-  for (const std::string& module : tensors.ending_in(".qweight")) add_gptq(tensors, module, bits, format == "gptq");
+  const StoredZeros zeros = stored_zeros(config, format);
+  for (const std::string& module : tensors.ending_in(".qweight")) add_gptq(tensors, module, bits, zeros);
 }
 
 TENON_INLINE void find_awq(QuantizedTensors& tensors) {

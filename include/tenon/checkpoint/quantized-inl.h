@@ -6,6 +6,7 @@
 #include "tenon/checkpoint/bitsandbytes.h"
 #include "tenon/checkpoint/compressed_tensors.h"
 #include "tenon/checkpoint/gptq.h"
+#include "tenon/checkpoint/mxfp4.h"
 #include "tenon/checkpoint/quantized.h"
 #include "tenon/checkpoint/quantized_tensors.h"
 #include "tenon/core/error.h"
@@ -24,6 +25,7 @@ inline constexpr QuantizationMethod kQuantizationMethods[] = {
     {"bitsandbytes", find_bitsandbytes},
     {"compressed-tensors", find_compressed_tensors},
     {"fp8", find_fp8},
+    {"mxfp4", find_mxfp4},
 };
 
 inline const QuantizationMethod& method_of(const Fields& config) {

@@ -1,5 +1,5 @@
-// Quantised checkpoints of other libraries: GPTQ, AWQ, bitsandbytes, compressed-tensors and blocks of fp8. Field
-// quantization_config of config.json names the method.
+// Quantised checkpoints of other libraries: GPTQ, AWQ, bitsandbytes, compressed-tensors, blocks of fp8 and
+// MXFP4. Field quantization_config of config.json names the method.
 #pragma once
 #include <string>
 
@@ -13,7 +13,8 @@ namespace tenon {
 std::string quantization_method(const Fields& config);
 
 /// Replaces the tensors of codes, scales and indices by the matrices that they stand for: <name>.weight
-/// [outputs, inputs], of type DType::quantised, decoded to float32 as they are read. Other tensors stay.
+/// [outputs, inputs], of type DType::quantised, decoded to float32 as they are read. Other tensors stay. Experts in
+/// MXFP4 are stacked: <name> [experts, inputs, outputs].
 ///
 /// config: quantization_config. inputs_first: the model's layers are Conv1D, as in GPT-2. The matrices then have the
 /// shape [inputs, outputs] of the original checkpoint, except the head. Errors: unsupported if the config asks for a

@@ -33,21 +33,39 @@ TENON_INLINE const TensorInfo& QuantizedTensors::take(const std::string& name) {
 
 TENON_INLINE void QuantizedTensors::add(const std::string& module, const TensorInfo& main, MatrixShape shape,
                                         std::shared_ptr<const MatrixDecoder> decoder) {
-  TensorInfo out = main;
-  out.name = module + ".weight";
-  out.stored_name = main.name;
-  out.dtype = DType::quantised;
-  out.begin = 0;
-  out.end = std::exchange(bytes_, 0);
+  TensorInfo out = made(module + ".weight", main, std::move(decoder));
   out.shape = {shape.rows, shape.cols};
-  out.decoder = std::move(decoder);
-  if (out.name != main.name && stored_.find(out.name))
-    refuse(main, "is one of two forms of the same matrix; the other is " + printable(out.name));
   const bool head = module == "lm_head" || module.ends_with(".lm_head");
   if (inputs_first_ && !head) {
     out.order.transposed = true;
     std::swap(out.shape[0], out.shape[1]);
   }
+  place(std::move(out), main);
+}
+
+TENON_INLINE void QuantizedTensors::add_stack(const std::string& name, const TensorInfo& main, std::uint64_t stack,
+                                              MatrixShape each, std::shared_ptr<const MatrixDecoder> decoder) {
+  TensorInfo out = made(name, main, std::move(decoder));
+  out.shape = {stack, each.cols, each.rows};
+  out.order.transposed = true;
+  place(std::move(out), main);
+}
+
+TENON_INLINE TensorInfo QuantizedTensors::made(const std::string& name, const TensorInfo& main,
+                                               std::shared_ptr<const MatrixDecoder> decoder) {
+  TensorInfo out = main;
+  out.name = name;
+  out.stored_name = main.name;
+  out.dtype = DType::quantised;
+  out.begin = 0;
+  out.end = std::exchange(bytes_, 0);
+  out.decoder = std::move(decoder);
+  if (out.name != main.name && stored_.find(out.name))
+    refuse(main, "is one of two forms of the same matrix; the other is " + printable(out.name));
+  return out;
+}
+
+TENON_INLINE void QuantizedTensors::place(TensorInfo out, const TensorInfo& main) {
   if (!made_.emplace(main.name, std::move(out)).second) refuse(main, "is quantised in two ways");
 }
 

@@ -53,6 +53,10 @@ class QuantizedTensors {
   /// Adds matrix `module`.weight, which takes the place of tensor `main`.
   void add(const std::string& module, const TensorInfo& main, MatrixShape shape,
            std::shared_ptr<const MatrixDecoder> decoder);
+  /// Adds `stack` matrices as the tensor `name` [stack, inputs, outputs], which takes the place of tensor `main`. The
+  /// decoder has the rows of all of them, one matrix after another.
+  void add_stack(const std::string& name, const TensorInfo& main, std::uint64_t stack, MatrixShape each,
+                 std::shared_ptr<const MatrixDecoder> decoder);
 
   /// The checkpoint with the matrices in place of their parts.
   Checkpoint finish(Checkpoint&& stored) &&;
@@ -71,6 +75,9 @@ class QuantizedTensors {
   [[noreturn]] void refuse(const TensorInfo& tensor, const std::string& what) const;
 
  private:
+  TensorInfo made(const std::string& name, const TensorInfo& main, std::shared_ptr<const MatrixDecoder> decoder);
+  void place(TensorInfo out, const TensorInfo& main);
+
   const Checkpoint& stored_;
   const Fields& config_;
   bool inputs_first_;

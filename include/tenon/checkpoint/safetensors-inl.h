@@ -240,19 +240,23 @@ TENON_INLINE void Checkpoint::read_blocks(const TensorInfo& tensor, std::uint64_
   }
 }
 
-// A rectangle of a tensor that is stored [cols, rows].
+// A rectangle of a tensor that is stored [cols, rows], or of stacked ones, [stack, cols, rows].
 TENON_INLINE void Checkpoint::read_transposed(const TensorInfo& tensor, std::uint64_t first_row,
                                               std::uint64_t row_count, std::uint64_t first_col, std::uint64_t col_count,
                                               float* out) const {
-  const bool whole = row_count == tensor.shape[0];
-  const std::uint64_t strip = whole ? 256 : 1;  // columns at once: a decoder reads many rows faster than each alone
-  std::vector<float> stored(static_cast<std::size_t>(std::min(strip, col_count) * row_count));
-  for (std::uint64_t begin = 0; begin < col_count; begin += strip) {
-    const std::uint64_t cols = std::min(strip, col_count - begin);
-    read_run(tensor, (first_col + begin) * tensor.shape[0] + first_row, cols * row_count, stored.data());
-    for (std::uint64_t col = 0; col < cols; ++col)
-      for (std::uint64_t row = 0; row < row_count; ++row)
-        out[row * col_count + begin + col] = stored[col * row_count + row];
+  const std::uint64_t height = tensor.shape[tensor.shape.size() - 2], size = height * tensor.shape.back();
+  for (const std::uint64_t end = first_row + row_count; first_row < end;) {  // one stacked matrix after another
+    const std::uint64_t within = first_row % height, rows = std::min(height - within, end - first_row);
+    const std::uint64_t strip = rows == height ? 256 : 1;  // columns at once: a decoder is faster with many rows
+    std::vector<float> stored(static_cast<std::size_t>(std::min(strip, col_count) * rows));
+    for (std::uint64_t begin = 0; begin < col_count; begin += strip) {
+      const std::uint64_t cols = std::min(strip, col_count - begin);
+      read_run(tensor, first_row / height * size + (first_col + begin) * height + within, cols * rows, stored.data());
+      for (std::uint64_t col = 0; col < cols; ++col)
+        for (std::uint64_t row = 0; row < rows; ++row) out[row * col_count + begin + col] = stored[col * rows + row];
+    }
+    first_row += rows;
+    out += rows * col_count;
   }
 }
 
@@ -289,8 +293,9 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
 TENON_INLINE void Checkpoint::read_all(const TensorInfo& tensor, float* out) const {
   require_weight(tensor);
   if (!tensor.order.plain() || tensor.decoder) {
-    const bool matrix = tensor.shape.size() == 2;
-    return read(tensor, 0, matrix ? tensor.shape[0] : 1, 0, tensor.shape.back(), out);
+    std::uint64_t rows = 1;
+    for (std::size_t d = 0; d + 1 < tensor.shape.size(); ++d) rows *= tensor.shape[d];
+    return read(tensor, 0, rows, 0, tensor.shape.back(), out);
   }
   const GgufBlock layout = block_layout(tensor.dtype);
   const std::uint64_t blocks = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(layout.bytes);

@@ -24,6 +24,26 @@ TENON_INLINE std::vector<std::string> FieldLog::unread(const Json& object) const
   return out;
 }
 
+TENON_INLINE std::vector<std::string> FieldLog::unread_below(const Json& object, const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  add_unread(object, path, out);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TENON_INLINE void FieldLog::add_unread(const Json& object, const std::string& path,
+                                       std::vector<std::string>& out) const {
+  for (const auto& [key, value] : object.items()) {
+    const std::string member = path + "." + key, prefix = member + ".";
+    const auto below = read_.lower_bound(prefix);
+    if (!read_.contains(member))
+      out.push_back(member);
+    else if (value.is_object() && below != read_.end() && below->starts_with(prefix))
+      add_unread(value, member, out);
+  }
+}
+
 TENON_INLINE Fields::Fields(const Json& value, std::string file, std::string path, Error::Kind refusal, FieldLog* log)
     : object_(&value), file_(std::move(file)), path_(std::move(path)), refusal_(refusal), log_(log) {
   if (!value.is_object())

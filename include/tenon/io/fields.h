@@ -22,8 +22,12 @@ class FieldLog {
   void note(const std::string& path);
   /// Names of the members of `object` that were not read, sorted.
   std::vector<std::string> unread(const Json& object) const;
+  /// The same for the object at `path`, with whole paths. Includes members of the objects in it that were read in part.
+  std::vector<std::string> unread_below(const Json& object, const std::string& path) const;
 
  private:
+  void add_unread(const Json& object, const std::string& path, std::vector<std::string>& out) const;
+
   mutable std::mutex mutex_;
   std::set<std::string> read_;  // paths
 };

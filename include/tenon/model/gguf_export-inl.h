@@ -12,6 +12,7 @@
 #include "tenon/io/fields.h"
 #include "tenon/io/json.h"
 #include "tenon/model/gguf_export.h"
+#include "tenon/model/hub.h"
 #include "tenon/model/rotary.h"
 #include "tenon/tokenizer/gguf_tokenizer_writer.h"
 
@@ -112,6 +113,7 @@ class GgufPlanner {
     if (model_type == "mistral") model_type = "llama";  // as in the converter; a window is refused below
     std::string list;
     for (const GgufFamily& each : kGgufFamilies) {
+      if (each.mixture) continue;
       if (each.model_type == model_type) return each;
       list += (list.empty() ? "" : ", ") + std::string(each.model_type);
     }
@@ -310,7 +312,7 @@ TENON_INLINE GgufPlan plan_gguf(const std::filesystem::path& folder, const Model
                     metadata["general.architecture"].get<std::string>());
   plan.metadata.add("general.architecture", metadata["general.architecture"]);  // first, by convention
   plan.metadata.add("general.type", "model");
-  plan.metadata.add("general.name", file_name_of(folder));
+  plan.metadata.add("general.name", model_name_of(folder));
   metadata.erase("general.architecture");
   if (files.tokenizer)
     metadata.update(gguf_tokenizer_metadata(folder, *files.tokenizer, c.vocab, c.bos, c.eos));

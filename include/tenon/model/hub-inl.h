@@ -65,4 +65,15 @@ TENON_INLINE std::filesystem::path find_model(const std::string& model, const st
   return snapshot;
 }
 
+TENON_INLINE std::string model_name_of(const std::filesystem::path& model) {
+  std::error_code failed;
+  std::filesystem::path path = std::filesystem::absolute(model, failed).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  constexpr std::string_view prefix = "models--", separator = "--";
+  const std::string repository = path.parent_path().parent_path().filename().string();
+  if (path.parent_path().filename() != "snapshots" || !repository.starts_with(prefix)) return file_name_of(path);
+  const std::size_t last = repository.rfind(separator);
+  return printable(repository.substr(last + separator.size()));
+}
+
 }  // namespace tenon

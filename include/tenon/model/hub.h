@@ -18,6 +18,9 @@ bool is_hub_name(std::string_view text);
 /// exists nor is a name is returned as it is: opening it reports why.
 std::filesystem::path find_model(const std::string& model, const std::filesystem::path& cache);
 
+/// The name of a model: that of its folder or file; for a snapshot in a hub cache, that of the repository.
+std::string model_name_of(const std::filesystem::path& model);
+
 }  // namespace tenon
 
 #ifndef TENON_COMPILED

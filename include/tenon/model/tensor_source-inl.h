@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/error.h"
@@ -99,6 +101,17 @@ TENON_INLINE const TensorInfo& TensorSource::find(const std::string& name) const
               "tensor " + std::string(prefix_) + name + " is missing; the sizes in config.json require it");
 }
 
+namespace detail {
+
+// The tensor whose rows are those of the file. Its order says transposed, and nothing else.
+inline TensorInfo as_stored(TensorInfo tensor) {
+  std::swap(tensor.shape[tensor.shape.size() - 2], tensor.shape.back());
+  tensor.order.transposed = false;
+  return tensor;
+}
+
+}  // namespace detail
+
 TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, int count, float* out) const {
   const int cols = spec.shape.cols;
   if (coded_) return with_code(code_, "", [&](auto code) { read_values<decltype(code)>(spec, first, count, out); });
@@ -117,6 +130,8 @@ TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, i
     if (alternates(part)) return;
     if (files_.random)
       random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
+    else if (part.transposed && find(part.name).order.transposed)
+      read_checked(detail::as_stored(find(part.name)), run.at, run.rows, 0, cols, rows);
     else if (part.transposed)
       read_transposed(part, run, cols, rows);
     else
@@ -128,8 +143,14 @@ TENON_INLINE void TensorSource::read_alternate(const TensorPart& part, int first
                                                float* out) const {
   const int each = part.stored_rows() / part.stacked, at = part.run(first, 1).at;
   const int width = part.run(last - 1, 1).at - at + 1;
-  std::vector<float> stored(static_cast<std::size_t>(width) * static_cast<std::size_t>(cols));  // [cols, width]
-  read_checked(find(part.name), at / each * cols, cols, at % each, width, stored.data());
+  std::vector<float> stored(static_cast<std::size_t>(width) * static_cast<std::size_t>(cols));
+  if (const TensorInfo& tensor = find(part.name); tensor.order.transposed) {
+    read_checked(detail::as_stored(tensor), at, width, 0, cols, stored.data());  // [width, cols]
+    for (int row = 0; row < last - first; ++row)
+      out = std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(row) * part.stride * cols, cols, out);
+    return;
+  }
+  read_checked(find(part.name), at / each * cols, cols, at % each, width, stored.data());  // [cols, width]
   for (int row = 0; row < last - first; ++row) {
     for (int col = 0; col < cols; ++col)
       *out++ = stored[static_cast<std::size_t>(col) * static_cast<std::size_t>(width) +

@@ -127,7 +127,8 @@ class TensorSource {
   }
 
   // Reads rows [first, last) of a part whose rows are every `stride`-th column of a stacked tensor: the columns between
-  // are read with them, in one range a row of the tensor.
+  // are read with them, in one range a row of the tensor. A tensor that its file stores transposed has these columns as
+  // rows.
   void read_alternate(const TensorPart& part, int first, int last, int cols, float* out) const;
 
   void use_matrix(const std::string& name, std::set<std::string>& used) const;

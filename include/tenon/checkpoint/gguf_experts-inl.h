@@ -1,0 +1,69 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/checkpoint/gguf_experts.h"
+#include "tenon/checkpoint/matrix_decoder.h"
+#include "tenon/checkpoint/safetensors.h"
+#include "tenon/core/require.h"
+
+namespace tenon::detail {
+
+TENON_INLINE TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts, std::uint64_t expert) {
+  TensorInfo out = stack;
+  const std::uint64_t bytes = (stack.end - stack.begin) / experts;
+  out.begin = stack.begin + expert * bytes;
+  out.end = out.begin + bytes;
+  out.shape.erase(out.shape.begin());
+  return out;
+}
+
+// The rows of two matrices in turn: even rows are those of `even`, odd rows those of `odd`.
+class AlternateRows final : public MatrixDecoder {
+ public:
+  AlternateRows(std::string name, TensorInfo even, TensorInfo odd)
+      : MatrixDecoder(std::move(name), even.shape.back()), even_(std::move(even)), odd_(std::move(odd)) {}
+
+  void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const override {
+    const std::uint64_t end = first + count;
+    read_rows(checkpoint, even_, (first + 1) / 2, (end + 1) / 2, out + first % 2 * inputs());
+    read_rows(checkpoint, odd_, first / 2, end / 2, out + (first + 1) % 2 * inputs());
+  }
+
+ private:
+  // Writes rows [first, end) to every second row of `out`.
+  void read_rows(const Checkpoint& checkpoint, const TensorInfo& tensor, std::uint64_t first, std::uint64_t end,
+                 float* out) const {
+    std::vector<float> rows(static_cast<std::size_t>((end - first) * inputs()));
+    checkpoint.read(tensor, first, end - first, 0, inputs(), rows.data());
+    for (std::uint64_t i = 0; i < end - first; ++i)
+      std::copy_n(rows.data() + i * inputs(), inputs(), out + 2 * i * inputs());
+  }
+
+  TensorInfo even_, odd_;
+};
+
+TENON_INLINE TensorInfo turned_stack(TensorInfo stack) {
+  stack.order.transposed = true;
+  std::swap(stack.shape[1], stack.shape[2]);
+  return stack;
+}
+
+TENON_INLINE TensorInfo alternate_stacks(TensorInfo even, TensorInfo odd) {
+  TensorInfo out = even;
+  const bool biases = even.shape.size() == 2;
+  for (TensorInfo* each : {&even, &odd}) each->shape = {each->shape[0] * each->shape[1], biases ? 1 : each->shape[2]};
+  out.begin = 0;
+  out.end = even.end - even.begin + odd.end - odd.begin;
+  out.dtype = DType::quantised;
+  out.shape[1] *= 2;
+  out.decoder = std::make_shared<AlternateRows>("gate and up apart, " + std::string(dtype_name(even.dtype)),
+                                                std::move(even), std::move(odd));
+  return biases ? out : turned_stack(std::move(out));
+}
+
+}  // namespace tenon::detail

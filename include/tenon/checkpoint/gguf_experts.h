@@ -1,0 +1,24 @@
+// Experts in GGUF files. A file stacks one kind of matrix of all experts in one tensor; transformers has a tensor for
+// each expert, or, in gpt-oss, one whose rows alternate between gate and up.
+#pragma once
+#include <cstdint>
+
+#include "tenon/checkpoint/safetensors_header.h"
+
+namespace tenon::detail {
+
+// Matrix `expert` of a stack of `experts`, as a tensor of its own.
+TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts, std::uint64_t expert);
+
+// Stored matrices [stack, outputs, inputs] as [stack, inputs, outputs].
+TensorInfo turned_stack(TensorInfo stack);
+
+// Two stacks of the same shape [stack, n, inputs] as one, [stack, inputs, 2 n]: outputs of `even` and of `odd` in turn.
+// Biases [stack, n] become [stack, 2 n]. The tensor has the names of `even`.
+TensorInfo alternate_stacks(TensorInfo even, TensorInfo odd);
+
+}  // namespace tenon::detail
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/gguf_experts-inl.h"
+#endif

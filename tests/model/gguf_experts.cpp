@@ -1,0 +1,243 @@
+// Mixtures of experts in GGUF files. gguf_experts/ was written by make_gguf_experts.py with gguf-py; the digests are
+// those of the same weights in transformers.
+#include "tenon/checkpoint/gguf_experts.h"
+
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <map>
+
+#include "../checkpoint/gguf_file.h"
+#include "../io/scratch.h"
+#include "gguf_conversion.h"
+#include "tenon/device/thread_pool.h"
+#include "tenon/io/json.h"
+#include "tenon/io/sha256.h"
+#include "tenon/model/files.h"
+#include "tenon/model/gguf_export.h"
+#include "tenon/model/tensor_source.h"
+#include "tenon/model/with_model.h"
+#include "tenon/weights/int4_code.h"
+
+BOOST_AUTO_TEST_SUITE(model_gguf_experts)
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+const std::filesystem::path kFolder = TENON_SOURCE_DIR "/tests/model/gguf_experts";
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto& each : std::filesystem::directory_iterator(kFolder))
+    if (each.path().extension() == ".gguf") names.push_back(each.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Json expected_of(const std::string& name) { return Json::parse(read_text_file(kFolder / (name + ".json"), 1 << 20)); }
+
+std::vector<float> values_of(const Checkpoint& checkpoint, const TensorInfo& tensor) {
+  std::size_t count = 1;
+  for (const auto dim : tensor.shape) count *= dim;
+  std::vector<float> out(count);
+  checkpoint.read_all(tensor, out.data());
+  return out;
+}
+
+// A file of F32 tensors with the shapes and the metadata of a case.
+GgufFile file_of(const std::string& name) {
+  const File file(kFolder / (name + ".gguf"));
+  const GgufHeader header = read_gguf_header(file);
+  GgufFile out;
+  out.metadata = nlohmann::json::parse(header.metadata->dump());
+  for (const TensorInfo& tensor : header.tensors) {
+    std::size_t count = 1;
+    for (const auto dim : tensor.shape) count *= dim;
+    out.tensors.push_back({tensor.name, tensor.shape, std::vector<float>(count, 0.5f)});
+  }
+  return out;
+}
+
+// Reads the whole model, as an engine does.
+void load(const ModelFiles& files) {
+  with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
+    using Family = decltype(family);
+    const ModelConfig config = Family::configure(*files.config);
+    check_layer_count(files, config);
+    const DecoderSpec spec = Family::tensors(config);
+    const TensorSource source(files, Family::name_prefix);
+    source.check(spec, config.tied_head);
+    std::vector<float> out;
+    const auto matrix = [&](const MatrixSpec& m) {
+      out.resize(static_cast<std::size_t>(m.shape.rows) * static_cast<std::size_t>(m.shape.cols));
+      return source.read(m, 0, m.shape.rows, out.data()), 0;
+    };
+    const auto vector = [&](const VectorSpec& v) {
+      out.resize(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
+      return source.read(v, out.data()), 0;
+    };
+    map_parts<int, int, int>(spec, config.tied_head, matrix, matrix, vector);
+    BOOST_TEST(source.unused(spec, config.tied_head).empty());
+    return 0;
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_transformers) {
+  BOOST_TEST(cases().size() >= 7u);
+  for (const std::string& name : cases()) {
+    const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
+    const Json expected = expected_of(name);
+    BOOST_TEST(files.tensors->tensors().size() == expected["weights"].size(), name);
+    for (const auto& [tensor, digits] : expected["weights"].items()) {
+      const TensorInfo* const found = files.tensors->find(tensor);
+      BOOST_REQUIRE_MESSAGE(found, name << ": " << tensor);
+      const std::vector<float> values = values_of(*files.tensors, *found);
+      BOOST_TEST(Sha256().update(std::as_bytes(std::span(values))).hex() == digits.get<std::string>(),
+                 name << ": " << tensor);
+    }
+    load(files);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(configs_are_those_of_transformers) {
+  for (const std::string& name : cases()) {
+    BOOST_TEST_CONTEXT(name) {
+      const ModelFiles found = load_checkpoint(kFolder / (name + ".gguf"));
+      const Json expected = expected_of(name);
+      ModelFiles wanted;
+      wanted.config =
+          std::make_shared<const ConfigFile>(std::make_shared<const Json>(expected["config"]), "config.json");
+      BOOST_TEST(found.config->model_type() == wanted.config->model_type());
+      with_model(BuiltInModels{}, found.config->model_type(), [&](auto family) {
+        using Family = decltype(family);
+        same_config<Family>(wanted, found);
+        const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
+        BOOST_TEST((a.experts == b.experts && a.experts_chosen == b.experts_chosen));
+        BOOST_TEST((a.expert_inner == b.expert_inner && a.router_kind == b.router_kind));
+        BOOST_TEST((a.dense_layers == b.dense_layers && a.expert_gate == b.expert_gate));
+        BOOST_TEST((a.rotary.factor == b.rotary.factor && a.rotary.trained_positions == b.rotary.trained_positions));
+        BOOST_TEST((a.rotary == b.rotary));
+        return 0;
+      });
+    }
+  }
+}
+
+// Blocks of rows as they are loaded, not whole matrices, have the same bits.
+BOOST_AUTO_TEST_CASE(any_rows_have_the_bits_of_the_whole) {
+  for (const std::string name : {"gpt-oss", "gpt-oss_mixed", "llama"}) {
+    const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
+    with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
+      using Family = decltype(family);
+      const ModelConfig config = Family::configure(*files.config);
+      const DecoderSpec spec = Family::tensors(config);
+      const TensorSource source(files, Family::name_prefix);
+      for (const MatrixSpec* m : {&spec.layers[1].experts[1].up.weight, &spec.layers[1].experts[1].down.weight}) {
+        const auto cols = static_cast<std::size_t>(m->shape.cols);
+        std::vector<float> whole(static_cast<std::size_t>(m->shape.rows) * cols), part(whole.size());
+        source.read(*m, 0, m->shape.rows, whole.data());
+        for (const int step : {1, 3, 7, 20}) {
+          for (int row = 0; row < m->shape.rows; row += step)
+            source.read(*m, row, std::min(step, m->shape.rows - row),
+                        part.data() + static_cast<std::size_t>(row) * cols);
+          BOOST_TEST((part == whole), name << ", " << step << " rows");
+        }
+      }
+      return 0;
+    });
+  }
+}
+
+// Q4_0 is int4: the codes of an expert are kept.
+BOOST_AUTO_TEST_CASE(codes_of_experts_pass_unchanged) {
+  using Code = Int4Code<32>;
+  const ModelFiles files = load_checkpoint(kFolder / "llama.gguf");
+  const ModelConfig config = Mixtral::configure(*files.config);
+  const DecoderSpec spec = Mixtral::tensors(config);
+  const TensorSource source(files, Mixtral::name_prefix);
+  for (const auto& expert : spec.layers[1].experts) {
+    const MatrixSpec& up = expert.up.weight;
+    BOOST_TEST_REQUIRE(source.holds<Code>(up));
+    BOOST_TEST(!source.holds<Code>(expert.down.weight));  // Q8_0
+    CodeBlock block;
+    source.read_codes<Code>(up, 0, up.shape.rows, block);
+    std::vector<float> values(static_cast<std::size_t>(up.shape.rows) * static_cast<std::size_t>(up.shape.cols));
+    source.read(up, 0, up.shape.rows, values.data());
+    std::size_t at = 0;
+    for (int row = 0; row < block.rows; ++row)
+      for (int col = 0; col < block.cols; ++col) BOOST_REQUIRE(Code::value(block, row, col) == values[at++]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_files_are_refused) {
+  const auto refuses = [](const std::string& name, const std::function<void(GgufFile&)>& change,
+                          const std::vector<std::string>& words) {
+    const Scratch scratch;
+    GgufFile file = file_of(name);
+    change(file);
+    scratch.write("model.gguf", file.bytes());
+    const std::string message = refusal([&] { load(load_checkpoint(scratch / "model.gguf")); });
+    BOOST_TEST(mentions(message, words), message);
+    BOOST_TEST(mentions(message, {"model.gguf"}), message);
+  };
+  const auto key = [](const char* name, const nlohmann::json& value) {
+    return [=](GgufFile& file) { file.metadata[name] = value; };
+  };
+  const auto without = [](const char* name) {
+    return [=](GgufFile& file) { std::erase_if(file.tensors, [&](const auto& each) { return each.name == name; }); };
+  };
+  const auto shaped = [](const char* name, std::vector<std::uint64_t> shape) {
+    return [=](GgufFile& file) {
+      Tensor& tensor = file.at(name);
+      tensor.shape = shape;
+      std::size_t count = 1;
+      for (const auto dim : shape) count *= dim;
+      tensor.values.resize(count, 0.5f);
+    };
+  };
+  for (const std::string& name : cases())
+    BOOST_TEST(refusal([&] {
+                 const Scratch scratch;
+                 scratch.write("model.gguf", file_of(name).bytes());
+                 load(load_checkpoint(scratch / "model.gguf"));
+               }) == "accepted");
+  refuses("llama", key("llama.expert_count", 0), {"llama.expert_used_count", "no experts"});
+  refuses("llama", key("llama.expert_count", 4), {"blk.", "_exps", "[3, ", "4, the number of experts"});
+  refuses("llama", key("llama.expert_count", 5000), {"llama.expert_count", "4096"});
+  refuses("llama", key("llama.expert_used_count", 4), {"llama.expert_used_count", "3"});
+  refuses("llama", key("llama.expert_gating_func", 2), {"llama.expert_gating_func", "1"});
+  refuses("llama", key("llama.expert_weights_scale", 2.5f), {"llama.expert_weights_scale", "not known"});
+  refuses("llama", key("general.architecture", "qwen2"), {"qwen2."});
+  refuses("llama", without("blk.0.ffn_gate_inp.weight"), {"block_sparse_moe.gate.weight", "missing"});
+  refuses("llama", without("blk.1.ffn_up_exps.weight"), {"layers.1.block_sparse_moe.experts.0.w3.weight", "missing"});
+  refuses("llama", shaped("blk.0.ffn_up_exps.weight", {3, 64, 64}),
+          {"blk.0.ffn_up_exps.weight", "[64, 64]", "[64, 32]"});
+  refuses("llama", shaped("blk.0.ffn_up_exps.weight", {192, 32}), {"blk.0.ffn_up_exps.weight", "3 dimensions"});
+  refuses("llama", [](GgufFile& f) { f.at("blk.0.ffn_up_exps.weight").name = "blk.7.ffn_up_exps.weight"; },
+          {"blk.7.ffn_up_exps.weight", "no tensor of this name"});
+  refuses("llama_one_tensor_each", without("blk.0.ffn_up.2.weight"), {"experts.2.w3.weight", "missing"});
+  refuses("llama_one_tensor_each", [](GgufFile& f) { f.at("blk.0.ffn_up.2.weight").name = "blk.0.ffn_up.4.weight"; },
+          {"blk.0.ffn_up.4.weight", "no tensor of this name"});
+  refuses("gpt-oss", without("blk.0.ffn_up_exps.weight"), {"blk.0.ffn_up_exps.weight is missing"});
+  refuses("gpt-oss", without("blk.0.ffn_gate_exps.bias"), {"blk.0.ffn_gate_exps.bias is missing"});
+  refuses("gpt-oss", without("blk.1.attn_sinks.weight"), {"layers.1.self_attn.sinks", "missing"});
+  refuses("gpt-oss", shaped("blk.0.ffn_up_exps.bias", {3, 33}), {"blk.0.ffn_up_exps.bias", "[3, 33]", "[3, 32]"});
+  refuses("gpt-oss", shaped("blk.0.ffn_down_exps.weight", {3, 32}), {"blk.0.ffn_down_exps.weight", "3 dimensions"});
+  refuses("gpt-oss", [](GgufFile& f) { f.at("blk.0.ffn_up_exps.weight").values[7] = std::nanf(""); },
+          {"blk.0.ffn_gate_exps.weight", "not finite"});
+  refuses("qwen3moe", key("qwen3moe.expert_feed_forward_length", 64), {"has shape", "needs"});
+  refuses("olmoe", [](GgufFile& f) { f.metadata.erase("olmoe.expert_count"); }, {"olmoe.expert_count", "missing"});
+}
+
+BOOST_AUTO_TEST_CASE(files_of_mixtures_can_be_copied_in_another_type) {
+  const Scratch scratch;
+  ThreadPool pool(1);
+  // A copy of a file is no conversion.
+  export_gguf(kFolder / "gpt-oss.gguf", scratch / "copy.gguf", "q8_0", pool);
+  load(load_checkpoint(scratch / "copy.gguf"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
