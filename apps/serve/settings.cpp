@@ -160,7 +160,9 @@ void add_limit_flags(CLI::App& app, Settings& s) {
 
 void add_key_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Keys");
-  app.add_option("--api-key-file", s.api_key_file, "file of keys, a line each; # begins a comment line")
+  app.add_option(
+         "--api-key-file", s.api_key_file,
+         "file of keys, a line each with its terms (docs/server.md); # begins a comment line. SIGHUP reads it again")
       ->option_text("FILE")
       ->group("Keys");
   app.add_option(

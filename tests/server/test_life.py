@@ -31,6 +31,8 @@ class Start(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for word in ["--port", "--model", "--adapter-root", "--api-key-file", "TENON_"]:
             self.assertIn(word, done.stdout)
+        table = subprocess.run([serving.ROOT / "scripts" / "settings-table", serving.PROGRAM, "--check"], capture_output=True, encoding="utf-8")
+        self.assertEqual((table.returncode, table.stdout), (0, ""))
         done = serving.run("--version")
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 1))
 
