@@ -234,18 +234,18 @@ class Others(TlsTest):
         crowd = [socket.create_connection(("localhost", server.port), PATIENCE) for _ in range(100)]
         for s in crowd:
             self.addCleanup(s.close)
-        began = time.monotonic()
+        server.signal(signal.SIGSTOP)  # all come at once, and the one who asks comes last
         for s in crowd:  # each hello costs the server a signature
             s.sendall(hello)
-        slowest = 0
-        for _ in range(3):
-            start = time.monotonic()
-            self.assertEqual(self.ask(kept, "GET", "/health", None)[0], 200)
-            slowest = max(slowest, time.monotonic() - start)
+        kept.request("GET", "/health")
+        server.signal(signal.SIGCONT)
+        began = time.monotonic()
+        self.assertEqual(kept.getresponse().status, 200)
+        answered = time.monotonic() - began
         for s in crowd:
             self.assertEqual(s.recv(1), b"\x16")  # the server's part of the handshake
         every = time.monotonic() - began
-        self.assertLess(slowest, every / 3)
+        self.assertLess(answered, every / 3)
 
 
 class Wrong(TlsTest):
