@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,21 @@ struct TensorFile {
       tensor = {info.dtype, info.shape, std::vector<std::byte>(info.end - info.begin)};
       file.read_at(info.begin, tensor.bytes);
     }
+  }
+
+  // The file, without a SafetensorsWriter: a fuzz target makes 100,000 of them.
+  std::string bytes() const {
+    nlohmann::json header = {{"__metadata__", metadata}};
+    std::string data;
+    for (const auto& [name, tensor] : tensors) {
+      header[name] = {{"dtype", dtype_name(tensor.dtype)},
+                      {"shape", tensor.shape},
+                      {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+      data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    }
+    std::string text = header.dump();
+    const std::uint64_t size = text.size();
+    return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + data;
   }
 
   void write(const std::filesystem::path& path) const {

@@ -1,22 +1,14 @@
 // Damaged GGUF files, as many as you like: scripts/fuzz-gguf compiles this with sanitizers and runs it.
-//   gguf [--count N] [--first S] [--seconds T]   N files from seed S on, or fewer after T seconds; file S is the same
-//   on
-//                                                every machine
+//   gguf [--count N] [--first S]   N files from seed S on; file S is the same on every machine
 // Each file is loaded as a model: header, config, tensors' shapes and values, tokenizer. It must load or be refused by
 // tenon::Error.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdlib>
-#include <iostream>
-#include <map>
-#include <random>
-#include <set>
+#include <cstring>
 #include <string>
 
 #include "../checkpoint/gguf_file.h"
 #include "../io/scratch.h"
+#include "seeds.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
 #include "tenon/model/files.h"
@@ -84,7 +76,8 @@ nlohmann::json byte_level() {
   return out;
 }
 
-std::string damaged(std::string bytes, std::mt19937& random) {
+template <class Random>
+std::string damaged(std::string bytes, Random& random) {
   constexpr std::uint64_t edges[] = {0, 1, 31, 255, 1u << 31, std::uint64_t{1} << 62, ~std::uint64_t{0}};
   for (int k = static_cast<int>(random() % 4); k >= 0; --k) {
     const std::size_t at = random() % bytes.size();
@@ -98,28 +91,6 @@ std::string damaged(std::string bytes, std::mt19937& random) {
   if (random() % 8 == 0) bytes.resize(random() % bytes.size());
   return bytes;
 }
-
-// A file in memory, which is written again for each seed.
-class MemoryFile {
- public:
-  MemoryFile() : fd_(::memfd_create("damaged.gguf", 0)), path_("/proc/self/fd/" + std::to_string(fd_)) {
-    if (fd_ < 0) throw std::runtime_error("memfd_create");
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(fd_); }
-
-  const std::filesystem::path& write(const std::string& bytes) const {
-    if (::ftruncate(fd_, 0) != 0 ||
-        ::pwrite(fd_, bytes.data(), bytes.size(), 0) != static_cast<::ssize_t>(bytes.size()))
-      throw std::runtime_error("pwrite");
-    return path_;
-  }
-
- private:
-  int fd_;
-  std::filesystem::path path_;
-};
 
 // Reads a row of every matrix, as values and, if the file has them, as codes.
 void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& spec, bool tied_head) {
@@ -158,8 +129,6 @@ void load(const std::filesystem::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::uint32_t> options = {{"--count", 2000}, {"--first", 1}, {"--seconds", 1u << 30}};
-  for (int i = 1; i + 1 < argc; i += 2) options.at(argv[i]) = static_cast<std::uint32_t>(std::stoul(argv[i + 1]));
   std::ifstream pieces(TENON_SOURCE_DIR "/tests/tokenizer/gguf_sentencepiece.json");
   const nlohmann::json sentencepiece = nlohmann::json::parse(pieces)["metadata"];
   const tenon::test::Scratch scratch;
@@ -167,28 +136,15 @@ int main(int argc, char** argv) {
   tenon::ThreadPool pool(1);
   for (const char* type : {"q4_0", "q8_0"})
     tenon::export_gguf(scratch / "f32.gguf", scratch / (std::string(type) + ".gguf"), type, pool);
-  const auto written = [&](const char* name) { return tenon::read_text_file(scratch / name, 1 << 20); };
-  const std::string small = llama(byte_level(), 8).bytes(), q4 = written("q4_0.gguf"), q8 = written("q8_0.gguf");
-  const std::string pieced = llama(sentencepiece, 8).bytes();
-  const std::string* const sound[] = {&small, &q4, &small, &q8, &small, &q4, &small, &pieced};
-  const MemoryFile memory;
+  const auto read = [&](const std::filesystem::path& path) { return tenon::read_text_file(path, 1 << 20); };
+  const std::string small = llama(byte_level(), 8).bytes(), q4 = read(scratch / "q4_0.gguf"),
+                    q8 = read(scratch / "q8_0.gguf"), pieced = llama(sentencepiece, 8).bytes();
+  const std::filesystem::path mixtures = TENON_SOURCE_DIR "/tests/model/gguf_experts";
+  const std::string experts = read(mixtures / "qwen3moe.gguf"), stacks = read(mixtures / "gpt-oss.gguf");
+  const std::string* const sound[] = {&small, &q4, &small, &q8, &small, &experts, &small, &stacks, &small, &pieced};
+  const tenon::test::MemoryFile memory;
   for (const std::string* bytes : sound) load(memory.write(*bytes));
-  const auto begin = std::chrono::steady_clock::now();
-  const std::chrono::seconds most(options["--seconds"]);
-  std::uint32_t files = 0, refused = 0;
-  std::set<std::string> places;  // of errors, to see that the files reach far
-  for (; files < options["--count"] && std::chrono::steady_clock::now() - begin < most; ++files) {
-    const std::uint32_t seed = options["--first"] + files;
-    std::mt19937 random(seed);
-    alarm(20);
-    try {
-      load(memory.write(damaged(*sound[seed % std::size(sound)], random)));
-    } catch (const tenon::Error& error) {
-      ++refused;
-      if (error.kind() == tenon::Error::Kind::internal) throw;
-      places.insert(error.where());
-    }
-  }
-  alarm(0);
-  std::cout << files << " files: " << refused << " refused, at " << places.size() << " places; the others load\n";
+  return tenon::test::run_seeds(argc, argv, [&](auto& random, std::uint32_t seed) {
+    load(memory.write(damaged(*sound[seed % std::size(sound)], random)));
+  });
 }
