@@ -7,6 +7,7 @@
 
 #include "sampling.h"
 #include "tenon/core/error.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace program {
@@ -113,8 +114,11 @@ OrderedJson messages_of(const OrderedJson& list) {
       if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
       OrderedJson& function = call["function"];
       if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-      auto parsed = OrderedJson::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
-      if (parsed.is_object()) function["arguments"] = std::move(parsed);
+      try {
+        auto parsed = tenon::parse_json<OrderedJson>(function["arguments"].get<std::string>(), "arguments");
+        if (parsed.is_object()) function["arguments"] = std::move(parsed);
+      } catch (const tenon::Error&) {  // stays a text
+      }
     }
   }
   return out;

@@ -110,6 +110,17 @@ BOOST_AUTO_TEST_CASE(adalora_scales_the_rows_of_a) {
   BOOST_TEST((a_of(adapter, mlp) == scaled(values(16, 1.5f), 2, 8, 8, values(2, -0.75f))));
 }
 
+// PEFT takes the rank, after pruning, for an alpha that is not positive.
+BOOST_AUTO_TEST_CASE(adalora_without_a_positive_alpha_scales_by_the_rank) {
+  for (const std::string alpha : {"0", "-6"}) {
+    Adapter a = adalora();
+    a.config.replace(a.config.find("\"lora_alpha\": 6"), 15, "\"lora_alpha\": " + alpha);
+    const PeftAdapter adapter = a.open();
+    BOOST_TEST(adapter.factors()[0].scale == 3 / (3 + 1e-5));
+    BOOST_TEST(adapter.factors()[1].scale == 2 / (3 + 1e-5));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(vera_scales_parts_of_shared_matrices) {
   const PeftAdapter adapter = vera().open();
   BOOST_REQUIRE(adapter.factors().size() == 2U);
@@ -169,6 +180,10 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_are_refused) {
       a.add(tensor, shape, first);
     };
   };
+  refused(vera, with("base_model.vera_A", {6, 12}), {"vera_A", "rank 6", "r = 5"});
+  refused(vera, with("base_model.vera_B", {40, 6}), {"vera_B", "rank 6", "r = 5"});
+  refused(adalora, [](Adapter& a) { a.config.insert(1, "\"alora_invocation_tokens\": [3], "); },
+          {"alora_invocation_tokens", "AdaLoRA"});
   refused(adalora, without(kMlp + ".lora_E"), {kMlp + ".lora_E", "missing"});
   refused(adalora, with(kMlp + ".lora_E", {3, 1}), {kMlp + ".lora_E", "[3, 1]", "[2, 1]"});
   refused(adalora, with(kMlp + ".lora_C", {3, 1}), {kMlp + ".lora_C"});

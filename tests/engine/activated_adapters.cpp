@@ -187,6 +187,10 @@ BOOST_AUTO_TEST_CASE(choices_of_one_request_are_alike) {
   Engine<Gpt2> engine(tales_files());
   const Completion all = engine.complete(r);
   BOOST_REQUIRE_MESSAGE(all.error.empty(), all.error);
+  // Without a cache nothing is forked.
+  const Completion apart = Engine<Gpt2, Cache<NoCache>>(tales_files()).complete(r);
+  BOOST_REQUIRE((all.others.size() == 2 && apart.others.size() == 2));
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST((all.others[i].ids == apart.others[i].ids));
   r.options.n = 1;
   BOOST_TEST((all.ids == alone(r).ids));
 }

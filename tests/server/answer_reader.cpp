@@ -97,6 +97,12 @@ BOOST_AUTO_TEST_CASE(other_styles) {
         {"call:f", "0:{\"a\": 1}", "call:g", "1:{}"});
   reads(llama, "{\"a\": 1}", {"text:{\"a\": 1}"});
   reads(llama, "So {\"name\": 1}", {"text:So {\"name\": 1}"});
+  // As the constraint has it: a call is the first character, and has a name.
+  reads(llama, "\n{\"name\": \"f\", \"parameters\": {}}", {"text:\n{\"name\": \"f\", \"parameters\": {}}"});
+  reads(llama, "{\"name\": \"\", \"parameters\": {}}", {"text:{\"name\": \"\", \"parameters\": {}}"});
+  const std::string deep(100'000, '[');  // a call that is too deep to be copied is text
+  const std::string call = "{\"name\": \"f\", \"x\": " + deep + std::string(deep.size(), ']') + "}";
+  reads(llama, call, {"text:" + call});
 }
 
 BOOST_AUTO_TEST_CASE(reasoning) {

@@ -21,8 +21,12 @@ static const std::thread::id test_thread = std::this_thread::get_id();
     failed = true;
     throw std::bad_alloc();
   }
-  if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
-  throw std::bad_alloc();
+  for (;;) {
+    if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (!handler) throw std::bad_alloc();
+    handler();  // the memory reserve, which its own test runs in this program
+  }
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -308,6 +308,10 @@ BOOST_AUTO_TEST_CASE(messages_of_chats) {
     refuses(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
                 std::string(arguments) + "}}]}]",
             "messages[0].tool_calls[0].function.arguments");
+  // Deeper than a body may be: copies of JSON recurse.
+  refuses(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": )" +
+              std::string(100'000, '[') + std::string(100'000, ']') + R"(}"}}]}])",
+          "messages[0].tool_calls[0].function.arguments");
   refuses(R"([{"role": "assistant", "function_call": {"name": "f"}}])", "messages[0].function_call");
   const std::string one = R"({"role": "user", "content": "x"})";
   BOOST_TEST(chat(R"({"messages": [)" + times(1024, one) + "]}").conversation.messages.size() == 1024U);

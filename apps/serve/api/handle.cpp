@@ -97,6 +97,8 @@ Caller check_key(const Serving& serving, const HttpRequest& request, unsigned ro
       refusal_of(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
   if (refusal) throw transport_error(refusal);
   Caller caller = serving.keys.caller_of(request);
+  if (!caller.tenant && serving.keys.required())  // the key went with a reload since
+    throw transport_error({401, "a valid API key is needed: Authorization: Bearer KEY"});
   if (caller.tenant && !caller.tenant->may(roles))
     throw ApiError(ApiError::Kind::not_permitted, "this key has not the role that this route needs");
   return caller;

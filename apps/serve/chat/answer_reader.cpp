@@ -86,7 +86,9 @@ void AnswerReader::take_start() {
     return;
   }
   if (!ended_ && !think.empty() && is_prefix(rest, think)) return;
-  if (style_.tools && style_.tools->at_start) {
+  // A call starts the answer, or what follows the reasoning. White space before it makes it text, as for the
+  // constraint.
+  if (style_.tools && style_.tools->at_start && (blanks == 0 || strips_)) {
     if (rest.starts_with(style_.tools->marker)) {
       pending_.erase(0, blanks);
       return begin_calls();
@@ -179,6 +181,24 @@ void AnswerReader::take_header() {
   pending_.clear();
 }
 
+namespace {
+
+// Null where the text is no JSON, or too deep: copies and dumps recurse.
+tenon::OrderedJson parsed(const std::string& text) {
+  try {
+    return tenon::parse_json<tenon::OrderedJson>(text, "call");
+  } catch (const tenon::Error&) {
+    return {};
+  }
+}
+
+bool has_name(const tenon::OrderedJson& call) {
+  return call.is_object() && call.contains("name") && call["name"].is_string() &&
+         !call["name"].get_ref<const std::string&>().empty();
+}
+
+}  // namespace
+
 // Whether the call so far is {"name": "...", "arguments": {
 bool AnswerReader::read_header() {
   for (const char* const key : {"arguments", "parameters"}) {
@@ -186,8 +206,8 @@ bool AnswerReader::read_header() {
     const std::size_t at = call_text_.rfind(end);
     if (at == call_text_.npos) continue;
     // The call with its arguments left out must be an object with a name alone.
-    const tenon::OrderedJson head = tenon::OrderedJson::parse(call_text_ + "}}", nullptr, false);
-    if (!head.is_object() || head.size() != 2 || !head.contains("name") || !head["name"].is_string()) return false;
+    const tenon::OrderedJson head = parsed(call_text_ + "}}");
+    if (!head.is_object() || head.size() != 2 || !has_name(head)) return false;
     if (!head.contains(key) || (++head.begin()).key() != key) return false;
     emit(PartKind::call, head["name"].get<std::string>());
     call_text_.clear();
@@ -197,9 +217,9 @@ bool AnswerReader::read_header() {
 }
 
 void AnswerReader::read_whole_call() {
-  const tenon::OrderedJson call = tenon::OrderedJson::parse(call_text_, nullptr, false);
+  const tenon::OrderedJson call = parsed(call_text_);
   const std::string text = std::exchange(call_text_, {});
-  if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) return emit(PartKind::text, text);
+  if (!has_name(call)) return emit(PartKind::text, text);
   tenon::OrderedJson arguments = tenon::OrderedJson::object();
   for (const char* const key : {"arguments", "parameters"})
     if (call.contains(key)) arguments = call[key];
@@ -226,8 +246,8 @@ void AnswerReader::take_closing() {
 }
 
 void AnswerReader::emit(PartKind kind, std::string text) {
-  if (kind == PartKind::call) ++calls_;
   if (text.empty()) return;
+  if (kind == PartKind::call) ++calls_;
   const int call = kind == PartKind::call || kind == PartKind::arguments ? calls_ - 1 : 0;
   if (kind != PartKind::call && !out_.empty() && out_.back().kind == kind && out_.back().call == call)
     out_.back().text += text;

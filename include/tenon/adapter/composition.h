@@ -1,7 +1,10 @@
 // A composition: several adapters as one set, each update's scale multiplied by its adapter's weight.
 #pragma once
+#include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,8 +16,25 @@
 
 #include "tenon/adapter/resident.h"
 #include "tenon/core/request.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
+
+namespace detail {
+
+inline std::string hex(std::uint32_t bits) {
+  char text[9];
+  const auto end = std::to_chars(text, text + 8, bits, 16).ptr;
+  return {text, end};
+}
+
+// name: the adapter's, which may be a path.
+[[noreturn]] inline void refuse_activated_sum(const std::string& name) {
+  throw Error(Error::Kind::unsupported, "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
+              "acts from its alora_invocation_tokens on, and cannot be added to other adapters; use it alone");
+}
+
+}  // namespace detail
 
 /// Several adapters as one set of updates. It shares ownership of the adapters; their factors are not copied.
 template <DevicePolicy D>

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <condition_variable>
 #include <cstddef>
@@ -233,9 +232,9 @@ class AdapterStore {
     try {
       for (const AdapterUse& use : uses) {
         handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
-        identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+        identity += handles.back()->digest() + "*" + detail::hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
         invocation = handles.back()->invocation();
-        if (uses.size() > 1 && !invocation.empty()) refuse_activated_sum(use.name);
+        if (uses.size() > 1 && !invocation.empty()) detail::refuse_activated_sum(use.name);
       }
     } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
@@ -259,11 +258,6 @@ class AdapterStore {
     return hold(std::move(composed), set);
   }
 
-  [[noreturn]] static void refuse_activated_sum(const std::string& name) {
-    throw Error(Error::Kind::unsupported, "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
-                "acts from its alora_invocation_tokens on, and cannot be added to other adapters; use it alone");
-  }
-
   bool all_usable(std::span<const AdapterUse> uses, const AdmissionQueue::Waiter& waiter) const {
     std::lock_guard lock(mutex_);
     return std::all_of(uses.begin(), uses.end(), [&](const AdapterUse& use) {
@@ -284,12 +278,6 @@ class AdapterStore {
       loaded = entry.loaded;
     }
     if (oldest) waiter.request_yield(*oldest);
-  }
-
-  static std::string hex(std::uint32_t bits) {
-    char text[9];
-    const auto end = std::to_chars(text, text + 8, bits, 16).ptr;
-    return {text, end};
   }
 
   // Adds the adapter's name to errors, for compositions.

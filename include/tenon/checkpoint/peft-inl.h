@@ -161,6 +161,11 @@ TENON_INLINE PeftFactors PeftAdapter::factors_of_vera(const PeftModule& module, 
   PeftFactors f{target.module, module.inputs, module.outputs, target.rank, target.scale};
   f.a = &tensor_of("base_model.vera_A", {rank, inputs}, true);
   f.b = &tensor_of("base_model.vera_B", {outputs, rank}, true);
+  for (const auto& [tensor, stored] : {std::pair(f.a, f.a->shape[0]), std::pair(f.b, f.b->shape[1])})
+    if (stored != rank)
+      detail::refuse_file(tensors_.where(*tensor), "has the rank " + std::to_string(stored) + ", and " +
+                                                       std::string(kPeftConfigName) +
+                                                       " has r = " + std::to_string(target.rank));
   f.a_gain = &tensor_of(stem + ".vera_lambda_d", {rank});
   f.b_gain = &tensor_of(stem + ".vera_lambda_b", {outputs});
   return f;

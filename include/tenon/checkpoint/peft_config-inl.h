@@ -170,6 +170,8 @@ TENON_INLINE void read_lora(const Fields& fields, const OrderedJson& ordered, Pe
 // rank_pattern: {path.lora_E: [whether each of init_r ranks was kept]}. PEFT reads no other field of LoRA's.
 TENON_INLINE void read_adalora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
   config.kind = PeftKind::adalora;
+  if (fields.has("alora_invocation_tokens") && !(fields.value("alora_invocation_tokens") == Json::array()))
+    refuse_peft("alora_invocation_tokens", "is set, which is not supported for AdaLoRA");
   config.r = peft_rank(fields, "init_r");
   config.alpha = peft_alpha(fields, "lora_alpha");
   const std::string key = "rank_pattern", end = ".lora_E";

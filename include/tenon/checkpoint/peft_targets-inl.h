@@ -105,7 +105,8 @@ TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t
 TENON_INLINE double peft_scale(const PeftConfig& config, double alpha, int rank) {
   switch (config.kind) {
     case PeftKind::adalora:
-      return alpha / (config.r + 1e-5);  // by init_r, after pruning, too (AdaLoraLayer.forward)
+      // By init_r, after pruning, too; an alpha that is not positive counts as the rank (SVDLinear, update_layer).
+      return (alpha > 0 ? alpha : rank) / (config.r + 1e-5);
     case PeftKind::vera:
       return 1;
     case PeftKind::lora:

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <span>
 
 #include "tenon/core/require.h"
 #include "tenon/engine/prepared_request.h"
@@ -94,7 +96,7 @@ TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().
 
 TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, SeqId parent) const {
   const Options& o = options();
-  const std::optional<int> from = adapters_from();
+  const std::optional<int>& from = adapters_from_;
   constexpr int kNoLimit = std::numeric_limits<int>::max();
   return {.request = id,
           .choice = choice,
@@ -115,12 +117,31 @@ TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, Seq
           .parent = parent};
 }
 
-TENON_INLINE std::optional<int> PreparedRequest::adapters_from() const {
-  const std::vector<TokenId>& invocation = lease().invocation;
-  if (invocation.empty()) return 0;
-  const auto found = std::find_end(tokens().begin(), tokens().end(), invocation.begin(), invocation.end());
-  if (found == tokens().end()) return std::nullopt;
-  return static_cast<int>(found - tokens().begin());
+namespace detail {
+
+// Where the last occurrence of `pattern` starts, by Knuth, Morris and Pratt: linear in both lengths. Nothing: it does
+// not occur.
+TENON_INLINE std::optional<int> last_occurrence(std::span<const TokenId> text, std::span<const TokenId> pattern) {
+  std::vector<std::size_t> borders(pattern.size() + 1, 0);  // of each prefix: its longest proper prefix and suffix
+  for (std::size_t i = 1, matched = 0; i < pattern.size(); ++i) {
+    while (matched > 0 && pattern[i] != pattern[matched]) matched = borders[matched];
+    matched += pattern[i] == pattern[matched] ? 1 : 0;
+    borders[i + 1] = matched;
+  }
+  std::optional<int> last;
+  for (std::size_t i = 0, matched = 0; i < text.size(); ++i) {
+    while (matched > 0 && (matched == pattern.size() || text[i] != pattern[matched])) matched = borders[matched];
+    matched += text[i] == pattern[matched] ? 1 : 0;
+    if (matched == pattern.size()) last = static_cast<int>(i + 1 - matched);
+  }
+  return last;
+}
+
+}  // namespace detail
+
+TENON_INLINE void PreparedRequest::set_lease(AdapterLease lease) {
+  adapters_from_ = lease.invocation.empty() ? 0 : detail::last_occurrence(tokens(), lease.invocation);
+  request_.lease = std::move(lease);
 }
 
 // The salt comes last: it is the user's text, and imitates nothing that stands before it.
@@ -128,7 +149,7 @@ TENON_INLINE std::string PreparedRequest::cache_identity() const {
   const Options& o = options();
   std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
   if (positions_depend_on_prompt_) identity = std::to_string(tokens().size()) + " positions " + identity;
-  if (!lease().identity.empty() && adapters_from() == 0) identity = "adapters " + lease().identity + " " + identity;
+  if (!lease().identity.empty() && adapters_from_ == 0) identity = "adapters " + lease().identity + " " + identity;
   return identity;
 }
 

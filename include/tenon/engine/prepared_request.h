@@ -37,7 +37,7 @@ class PreparedRequest {
 
   /// The lease of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }
-  void set_lease(AdapterLease lease) { request_.lease = std::move(lease); }
+  void set_lease(AdapterLease lease);
 
   /// Whether it was checked against the limits of this engine (AdmissionLimits::engine).
   bool is_for(const std::shared_ptr<const void>& engine) const { return engine_ == engine; }
@@ -53,15 +53,15 @@ class PreparedRequest {
 
   explicit PreparedRequest(Request request) : request_(std::move(request)) {}
 
-  // Position from which the lease's adapters act: 0, the begin of the last invocation in the prompt, or, where an
-  // activated LoRA is not invoked, none.
-  std::optional<int> adapters_from() const;
-  // Names all that the keys and values before adapters_from(), or all of them, depend on beside the tokens: adapters,
+  // Names all that the keys and values before adapters_from_, or all of them, depend on beside the tokens: adapters,
   // positions that stretch with the prompt, the salt.
   std::string cache_identity() const;
 
   Request request_;  // without text: input_ids holds the prompt
   bool positions_depend_on_prompt_ = false;
+  // First position with the lease's adapters: 0, or the first token of the last invocation in the prompt. None: an
+  // activated LoRA is not invoked.
+  std::optional<int> adapters_from_ = 0;
   std::shared_ptr<const void> engine_;  // shared, so that no other engine gets the address
 };
 

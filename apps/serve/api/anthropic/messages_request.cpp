@@ -38,7 +38,10 @@ class ChatOfMessages {
     for (std::size_t i = 0; i < list->size(); ++i)
       add_message((*list)[i], ordered_["messages"][i], block_path("messages", i));
     chat["messages"] = std::move(messages_);
-    if (const Json* const stops = fields_.find("stop_sequences")) chat["stop"] = OrderedJson(*stops);
+    if (const Json* const stops = fields_.find("stop_sequences")) {
+      if (fields_.has("stop")) fields_.refuse("stop_sequences", "stands beside stop; keep one of them");
+      chat["stop"] = OrderedJson(*stops);
+    }
     read_tools(chat);
     return chat;
   }
@@ -104,10 +107,10 @@ class ChatOfMessages {
 
   void add_result(const Json& value, const std::string& path) {
     const RequestFields block(value, kBlock, unknown_, path);
-    block.boolean("is_error", false);
+    const std::string before = block.boolean("is_error", false) ? "Error: " : "";
     messages_.push_back({{"role", "tool"},
                          {"tool_call_id", block.string("tool_use_id").value_or("")},
-                         {"content", text_of(block, "content", path + ".content")}});
+                         {"content", before + text_of(block, "content", path + ".content")}});
   }
 
   OrderedJson call_of(const Json& value, const OrderedJson& ordered, const std::string& path) {

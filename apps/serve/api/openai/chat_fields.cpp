@@ -9,6 +9,7 @@
 #include "serve/api/request_limits.h"
 #include "serve/api/writer.h"
 #include "tenon/core/error.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 namespace {
@@ -66,7 +67,11 @@ OrderedJson calls_of(const Json& list, const OrderedJson& ordered, const std::st
     if (!name) function->refuse("name", "is missing");
     OrderedJson arguments = OrderedJson::object();
     if (text && !text->empty()) {
-      arguments = OrderedJson::parse(*text, nullptr, false);
+      try {  // as deep as a body may be: copies of it recurse
+        arguments = tenon::parse_json<OrderedJson>(*text, "arguments", {.depth = 64, .values = 400'000});
+      } catch (const tenon::Error& error) {
+        function->refuse("arguments", "must be a text that holds a JSON object: " + std::string(error.what()));
+      }
       if (!arguments.is_object()) function->refuse("arguments", "must be a text that holds a JSON object");
     }
     OrderedJson out = OrderedJson::object();

@@ -1,6 +1,7 @@
 #include "serve/api/openai/openai_asked.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -93,15 +94,21 @@ tenon::constrain::CallsForm calls_form(const ToolChoice& choice, const AnswerSty
 // Functions whose schema cannot be enforced may have any arguments, unless they are strict or must be called.
 template <class Compile>
 void loosen(ToolChoice& choice, const Compile& compile) {
+  // A try may take ConstraintLimits::time. Those of a request take little more together.
+  const auto until = tenon::Clock::now() + std::chrono::milliseconds(1200);
   for (FunctionTool& each : choice.functions) {
     ToolChoice alone = choice;
     alone.functions = {each};
+    const bool may_be_loose = !each.strict && !choice.is_forced();
     try {
-      compile(alone);
+      if (!may_be_loose || tenon::Clock::now() < until) {
+        compile(alone);
+        continue;
+      }
     } catch (const ApiError&) {
-      if (each.strict || choice.is_forced()) throw;
-      each.parameters = R"({"type": "object"})";
+      if (!may_be_loose) throw;
     }
+    each.parameters = R"({"type": "object"})";
   }
 }
 
