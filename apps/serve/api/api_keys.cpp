@@ -92,7 +92,7 @@ std::int64_t limit_of(std::string_view name, std::string_view value, const std::
   return number;
 }
 
-// What stands behind a key. No message quotes it: a word there may be a part of the key.
+// Reads the words after a key. No message quotes them: a word may be a part of the key.
 KeyTerms terms_of(const std::vector<std::string_view>& words, const std::string& where) {
   constexpr std::pair<std::string_view, std::int64_t KeyTerms::*> kLimits[] = {
       {"requests-a-minute", &KeyTerms::requests_a_minute},

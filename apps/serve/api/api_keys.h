@@ -11,7 +11,7 @@
 
 namespace serve {
 
-// What a key opens, as bits of a set.
+// Roles of a key, as bits of a set: each opens routes.
 enum Role : unsigned {
   kServeRole = 1U << 0,    // what answers requests for text
   kAdminRole = 1U << 1,    // loading and unloading of adapters
@@ -19,7 +19,7 @@ enum Role : unsigned {
   kEveryRole = kServeRole | kAdminRole | kMetricsRole,
 };
 
-// What a key may do. A limit of 0 is none.
+// The rights and limits of a key. A limit of 0 is none.
 struct KeyTerms {
   std::string name;  // for the log and the metrics. Keys of one name share limits and usage
   unsigned roles = kEveryRole;
@@ -38,7 +38,7 @@ class ApiKeys {
   // tenon::Error, invalid_request, which says which of the list is wrong.
   explicit ApiKeys(const std::vector<std::string>& keys);
 
-  // A line is a key, and its terms behind it, as in `KEY name=team-a roles=serve,metrics requests-a-minute=60`. Empty
+  // A line is a key and then its terms, as in `KEY name=team-a roles=serve,metrics requests-a-minute=60`. Empty
   // lines and lines that begin with # are left out. tenon::Error where the file cannot be read, has no key at all, or
   // has a line that is wrong: it names the line.
   void add_file(const std::filesystem::path& file);

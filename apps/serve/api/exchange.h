@@ -42,7 +42,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // ApiError.
   void serve(Asked asked, HttpResponse& response);
   void failed(const ApiError& error) { error_ = error; }
-  // What is left of the key's minute.
+  // Writes the rest of the key's minute into headers.
   void tell_rates(HttpResponse& response) const;
 
  private:

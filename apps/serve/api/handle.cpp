@@ -77,13 +77,12 @@ void answer_json(HttpResponse& response, const tenon::OrderedJson& json, int sta
   response.set_content(one_line(json), "application/json");
 }
 
-// Any page that somebody opens may send requests to a server in reach of their machine. Without keys nothing else
-// stands in its way.
-HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
-  if (serving.keys.required()) {
-    if (serving.keys.find(from.authorization, from.x_api_key)) return {};
-    return {401, "a valid API key is needed: Authorization: Bearer KEY"};
-  }
+namespace {
+
+// Of a request without a valid key. Any page that somebody opens may send requests to a server in reach of their
+// machine. Where no key is needed, nothing else stands in its way.
+HttpRefusal refusal_without_key(const Serving& serving, const Credentials& from) {
+  if (serving.keys.required()) return {401, "a valid API key is needed: Authorization: Bearer KEY"};
   if (!serving.pages.is_foreign(from.origin, from.host)) return {};
   return {403,
           "web pages of this origin may not ask: start the server with --cors-origin and the page's origin, with "
@@ -91,16 +90,22 @@ HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
           "this server's name where the page is its own, or with a key"};
 }
 
+}  // namespace
+
+HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
+  return serving.keys.find(from.authorization, from.x_api_key) ? HttpRefusal{} : refusal_without_key(serving, from);
+}
+
 Caller check_key(const Serving& serving, const HttpRequest& request, unsigned roles) {
   const auto value = [&](const char* name) { return request.header(name); };
-  const HttpRefusal refusal =
-      refusal_of(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
-  if (refusal) throw transport_error(refusal);
-  Caller caller = serving.keys.caller_of(request);
-  if (!caller.tenant && serving.keys.required())  // the key went with a reload since
-    throw transport_error({401, "a valid API key is needed: Authorization: Bearer KEY"});
-  if (caller.tenant && !caller.tenant->may(roles))
+  Caller caller = serving.keys.caller_of(request);  // once: a reload may come between two looks at the keys
+  if (!caller.tenant) {
+    const HttpRefusal refusal =
+        refusal_without_key(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
+    if (refusal) throw transport_error(refusal);
+  } else if (!caller.tenant->may(roles)) {
     throw ApiError(ApiError::Kind::not_permitted, "this key has not the role that this route needs");
+  }
   return caller;
 }
 

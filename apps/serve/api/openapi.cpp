@@ -234,7 +234,7 @@ constexpr PlaceName kPlaces[] = {
     {kHubOptions, "HubOptions", "[]"},
 };
 
-// What answers hold at least.
+// Schemas of answers, with the members that each has at least.
 constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"Generated", R"({"type":"object","required":["generated_text"],"properties":{"generated_text":{"type":"string"},"details":{"type":"object","required":["finish_reason","prompt_tokens","generated_tokens","prefill","tokens"],"properties":{"finish_reason":{"enum":["length","eos_token","stop_sequence"]},"prompt_tokens":{"type":"integer"},"generated_tokens":{"type":"integer"},"seed":{"type":["integer","null"]},"prefill":{"type":"array"},"tokens":{"type":"array"}}}}})"},
     {"GeneratedList", R"({"type":"array","minItems":1,"maxItems":1,"items":{"$ref":"#/components/schemas/Generated"}})"},

@@ -28,7 +28,7 @@ class MinuteBudget {
     left_ -= static_cast<double>(amount);
     return Duration::zero();
   }
-  // What was taken and not used; below 0: what was used beyond it.
+  // amount: taken and not used; below 0: used beyond what was taken.
   void give_back(std::int64_t amount) {
     left_ = std::min(left_ + static_cast<double>(amount), static_cast<double>(limit_));
   }

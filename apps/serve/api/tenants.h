@@ -1,4 +1,4 @@
-// Who holds keys: the terms of each, what is left of its minute, and which client of the scheduler it is.
+// Tenants are the holders of keys: the terms of each, the rest of its minute, and its number as a scheduler's client.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -12,7 +12,7 @@ bool is_hex(std::string_view text) {
 
 bool is_id(std::string_view text) { return is_hex(text) && text.find_first_not_of('0') != text.npos; }
 
-// 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01. Versions above 00 may go on behind a hyphen.
+// 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01. Versions above 00 may go on after a hyphen.
 std::optional<TraceContext> parsed(std::string_view text) {
   constexpr std::size_t kLength = 55;
   if (text.size() < kLength || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;

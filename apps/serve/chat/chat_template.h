@@ -43,13 +43,13 @@ class ChatTemplate {
   // tenon::Error with line and column where the template refuses the conversation, or is not supported.
   ChatPrompt render(tenon::chat::Conversation conversation) const;
 
-  // What ends an answer: tokens, and texts where the template closes a turn by no token.
+  // Tokens that end an answer, and texts where the template closes a turn by no token.
   const tenon::chat::TurnEnd& turn_end() const { return turn_end_; }
   // How answers are written in conversations with or without tools. No think style where the template has none.
   AnswerStyle style(bool tools) const;
 
  private:
-  // What a template does, found by rendering small conversations.
+  // Traits of a template, found by rendering small conversations.
   struct Traits {
     bool takes_parts = false;  // contents must be lists of parts
     bool shows_system = false, shows_tools = false, shows_tool_turns = false;

@@ -31,7 +31,7 @@ struct ToolStyle {
 // Hermes.
 ToolStyle tool_style_of(std::string_view jinja);
 
-// What a system message says to a model whose template does not show tools.
+// The text of a system message that tells a model about tools, where its template does not show them.
 std::string tool_prompt(const ToolStyle& style, const tenon::OrderedJson& tools);
 
 struct ThinkStyle {

@@ -283,7 +283,7 @@ class HttpServer::Impl {
   } catch (const std::exception&) {  // no memory, or no room in OpenSSL: it closes
   }
 
-  // The file goes while somebody listens: one that nobody listens on another server may replace with its own.
+  // Removes the file while the socket still listens: another server may replace a file that nobody listens on.
   void drain() {
     if (unix_file_) unix_file_->remove();
     unix_file_.reset();

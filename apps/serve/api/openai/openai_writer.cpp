@@ -19,7 +19,7 @@ OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   return bytes;
 }
 
-// Of one call; Mistral's templates demand 9 letters and digits.
+// The id of one call; Mistral's templates demand 9 letters and digits.
 std::string call_id(bool is_short) { return is_short ? random_id().substr(0, 9) : "call_" + random_id(); }
 
 OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }

@@ -9,7 +9,7 @@ namespace serve {
 
 struct ResponsesRequest {
   ChatRequest chat;
-  // What the answer repeats, as the client wrote it; null where absent.
+  // The answer repeats these as the client wrote them; null where absent.
   tenon::OrderedJson instructions, tools, tool_choice, text, metadata, max_output_tokens, temperature, top_p;
 };
 
