@@ -1,6 +1,7 @@
 // The code of a weight format: how float32 rows are encoded, and how files store them. Packing in memory is separate,
 // so several policies may share one code and one file.
 #pragma once
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -61,10 +62,36 @@ constexpr int groups_of(int cols) {
     return (cols + C::group - 1) / C::group;
 }
 
+/// The value of a weight of a code with groups.
+template <WeightCode C>
+float group_value(const CodeBlock& block, int row, int col) {
+  const auto i = static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col);
+  const auto g = static_cast<std::size_t>(row) * static_cast<std::size_t>(groups_of<C>(block.cols)) +
+                 static_cast<std::size_t>(col / C::group);
+  return C::decoded(C::code(block, i), block.scales[g]);
+}
+
 /// The bytes of the codes of `rows` rows. With four-bit codes the last half byte may be unused.
 template <WeightCode C>
 constexpr std::size_t code_bytes(int rows, int cols) {
   return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * static_cast<std::size_t>(C::bits) + 7) / 8;
+}
+
+/// Encodes rows [n, cols] of a code with groups. scale = encode(values, first, codes) writes the codes of one group;
+/// its first weight is weight `first` of the block, counted row by row.
+template <class C, class Encode>
+void encode_groups(int cols, std::span<const float> rows, CodeBlock& out, Encode&& encode) {
+  out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
+  out.cols = cols;
+  out.codes.assign((rows.size() * static_cast<std::size_t>(C::bits) + 7) / 8, std::byte{});
+  out.scales.clear();
+  for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(cols)) {
+    for (int first = 0; first < cols; first += C::group) {
+      const std::size_t begin = row + static_cast<std::size_t>(first);
+      const auto count = static_cast<std::size_t>(std::min(int{C::group}, cols - first));
+      out.scales.push_back(encode(rows.subspan(begin, count), begin, out.codes.data()));
+    }
+  }
 }
 
 /// Encodes rows [n, cols], the first of which is row `first_row` of the matrix, with P's code, and packs them with P.

@@ -23,32 +23,18 @@ struct GroupInt8Code {
   static constexpr bool has_scales = true, has_zero_points = false, per_tensor = false;
 
   static void encode(int cols, std::span<const float> rows, const ValueRange&, CodeBlock& out) {
-    out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
-    out.cols = cols;
-    out.codes.resize(rows.size());
-    out.scales.clear();
-    for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(cols)) {
-      for (int first = 0; first < cols; first += group) {
-        const std::size_t begin = row + static_cast<std::size_t>(first);
-        const auto count = static_cast<std::size_t>(std::min(group, cols - first));
-        out.scales.push_back(encode_group(rows.subspan(begin, count), out.codes.data() + begin));
-      }
-    }
+    encode_groups<GroupInt8Code>(cols, rows, out, encode_group);
   }
 
   /// The code -128 .. 127 of weight i of a block, counted row by row.
   static int code(const CodeBlock& block, std::size_t i) { return static_cast<std::int8_t>(block.codes[i]); }
   TENON_HD static float decoded(int code, float scale) { return static_cast<float>(code) * scale; }
 
-  static float value(const CodeBlock& block, int row, int col) {
-    const auto i = static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col);
-    return decoded(code(block, i),
-                   block.scales[static_cast<std::size_t>(row * ((block.cols + group - 1) / group) + col / group)]);
-  }
+  static float value(const CodeBlock& block, int row, int col) { return group_value<GroupInt8Code>(block, row, col); }
 
  private:
-  // codes: [values.size()]. Returns the scale, a float16.
-  static float encode_group(std::span<const float> values, std::byte* codes) {
+  // `first`: index of the group's first weight in the block. Returns the scale, a float16.
+  static float encode_group(std::span<const float> values, std::size_t first, std::byte* codes) {
     constexpr GgufBlock block = block_layout(DType::q8_0);
     static_assert(block.values == group && block.bytes == 2 + group);
     std::array<float, group> padded{};
@@ -58,7 +44,7 @@ struct GroupInt8Code {
       throw Error(Error::Kind::unsupported, "weights",
                   "holds a value beyond 8,319,008, which int8_group32 cannot hold; use another format");
     }
-    std::memcpy(codes, encoded.data() + 2, values.size());
+    std::memcpy(codes + first, encoded.data() + 2, values.size());
     float16 scale;
     std::memcpy(&scale, encoded.data(), sizeof scale);
     return static_cast<float>(scale);

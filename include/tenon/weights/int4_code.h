@@ -100,30 +100,14 @@ struct Int4Code {
   static constexpr bool has_scales = true, has_zero_points = false, per_tensor = false;
 
   static void encode(int cols, std::span<const float> rows, const ValueRange&, CodeBlock& out) {
-    out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
-    out.cols = cols;
-    out.codes.assign((rows.size() + 1) / 2, std::byte{});
-    out.scales.clear();
-    for (int r = 0; r < out.rows; ++r) {
-      for (int first = 0; first < cols; first += Group) {
-        const std::size_t begin =
-            static_cast<std::size_t>(r) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(first);
-        const auto count = static_cast<std::size_t>(std::min(Group, cols - first));
-        out.scales.push_back(encode_group(rows.subspan(begin, count), begin, out.codes.data()));
-      }
-    }
+    encode_groups<Int4Code>(cols, rows, out, encode_group);
   }
 
   /// The code 0 .. 15 of weight i of a block, counted row by row.
   static int code(const CodeBlock& block, std::size_t i) { return four_bits(block, i); }
   TENON_HD static float decoded(int code, float scale) { return static_cast<float>(code - 8) * scale; }
 
-  static float value(const CodeBlock& block, int row, int col) {
-    const auto cols = static_cast<std::size_t>(block.cols), r = static_cast<std::size_t>(row),
-               c = static_cast<std::size_t>(col);
-    const std::size_t groups = (cols + Group - 1) / Group;
-    return decoded(code(block, r * cols + c), block.scales[r * groups + c / Group]);
-  }
+  static float value(const CodeBlock& block, int row, int col) { return group_value<Int4Code>(block, row, col); }
 
  private:
   // `first`: index of the group's first weight in the block. Returns the scale, a float16.

@@ -21,23 +21,7 @@ struct NormalFloat4Code {
   static constexpr bool has_scales = true, has_zero_points = false, per_tensor = false;
 
   static void encode(int cols, std::span<const float> rows, const ValueRange&, CodeBlock& out) {
-    out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
-    out.cols = cols;
-    out.codes.assign((rows.size() + 1) / 2, std::byte{});
-    out.scales.clear();
-    for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(cols)) {
-      for (int first = 0; first < cols; first += group) {
-        const std::size_t begin = row + static_cast<std::size_t>(first);
-        const auto values = rows.subspan(begin, static_cast<std::size_t>(std::min(group, cols - first)));
-        float largest = 0;
-        for (const float v : values) largest = std::max(largest, std::fabs(v));
-        out.scales.push_back(largest);
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const int code = nearest_normal_float4(largest > 0 ? values[i] / largest : 0.0f);
-          out.codes[(begin + i) / 2] |= static_cast<std::byte>(code << ((begin + i) % 2 * 4));
-        }
-      }
-    }
+    encode_groups<NormalFloat4Code>(cols, rows, out, encode_group);
   }
 
   /// The code 0 .. 15 of weight i of a block, counted row by row.
@@ -45,9 +29,19 @@ struct NormalFloat4Code {
   TENON_HD static float decoded(int code, float scale) { return normal_float4(code) * scale; }
 
   static float value(const CodeBlock& block, int row, int col) {
-    const auto i = static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col);
-    return decoded(code(block, i),
-                   block.scales[static_cast<std::size_t>(row * ((block.cols + group - 1) / group) + col / group)]);
+    return group_value<NormalFloat4Code>(block, row, col);
+  }
+
+ private:
+  // `first`: index of the group's first weight in the block. Returns the scale, the largest magnitude.
+  static float encode_group(std::span<const float> values, std::size_t first, std::byte* codes) {
+    float largest = 0;
+    for (const float v : values) largest = std::max(largest, std::fabs(v));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const int code = nearest_normal_float4(largest > 0 ? values[i] / largest : 0.0f);
+      codes[(first + i) / 2] |= static_cast<std::byte>(code << ((first + i) % 2 * 4));
+    }
+    return largest;
   }
 };
 
