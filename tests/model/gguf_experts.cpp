@@ -7,6 +7,7 @@
 #include <map>
 
 #include "../checkpoint/gguf_file.h"
+#include "../checkpoint/quantized_case.h"
 #include "../io/scratch.h"
 #include "gguf_conversion.h"
 #include "tenon/device/thread_pool.h"
@@ -37,14 +38,6 @@ std::vector<std::string> cases() {
 
 Json expected_of(const std::string& name) { return Json::parse(read_text_file(kFolder / (name + ".json"), 1 << 20)); }
 
-std::vector<float> values_of(const Checkpoint& checkpoint, const TensorInfo& tensor) {
-  std::size_t count = 1;
-  for (const auto dim : tensor.shape) count *= dim;
-  std::vector<float> out(count);
-  checkpoint.read_all(tensor, out.data());
-  return out;
-}
-
 // A file of F32 tensors with the shapes and the metadata of a case.
 GgufFile file_of(const std::string& name) {
   const File file(kFolder / (name + ".gguf"));
@@ -59,30 +52,6 @@ GgufFile file_of(const std::string& name) {
   return out;
 }
 
-// Reads the whole model, as an engine does.
-void load(const ModelFiles& files) {
-  with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
-    using Family = decltype(family);
-    const ModelConfig config = Family::configure(*files.config);
-    check_layer_count(files, config);
-    const DecoderSpec spec = Family::tensors(config);
-    const TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    std::vector<float> out;
-    const auto matrix = [&](const MatrixSpec& m) {
-      out.resize(static_cast<std::size_t>(m.shape.rows) * static_cast<std::size_t>(m.shape.cols));
-      return source.read(m, 0, m.shape.rows, out.data()), 0;
-    };
-    const auto vector = [&](const VectorSpec& v) {
-      out.resize(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
-      return source.read(v, out.data()), 0;
-    };
-    map_parts<int, int, int>(spec, config.tied_head, matrix, matrix, vector);
-    BOOST_TEST(source.unused(spec, config.tied_head).empty());
-    return 0;
-  });
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_transformers) {
@@ -94,11 +63,11 @@ BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_transformers) {
     for (const auto& [tensor, digits] : expected["weights"].items()) {
       const TensorInfo* const found = files.tensors->find(tensor);
       BOOST_REQUIRE_MESSAGE(found, name << ": " << tensor);
-      const std::vector<float> values = values_of(*files.tensors, *found);
+      const std::vector<float> values = values_of(*files.tensors, found->name);
       BOOST_TEST(Sha256().update(std::as_bytes(std::span(values))).hex() == digits.get<std::string>(),
                  name << ": " << tensor);
     }
-    load(files);
+    BOOST_TEST(load_whole(files).empty());
   }
 }
 
@@ -179,7 +148,8 @@ BOOST_AUTO_TEST_CASE(wrong_files_are_refused) {
     GgufFile file = file_of(name);
     change(file);
     scratch.write("model.gguf", file.bytes());
-    const std::string message = refusal([&] { load(load_checkpoint(scratch / "model.gguf")); });
+    const std::string message =
+        refusal([&] { BOOST_TEST(load_whole(load_checkpoint(scratch / "model.gguf")).empty()); });
     BOOST_TEST(mentions(message, words), message);
     BOOST_TEST(mentions(message, {"model.gguf"}), message);
   };
@@ -202,7 +172,7 @@ BOOST_AUTO_TEST_CASE(wrong_files_are_refused) {
     BOOST_TEST(refusal([&] {
                  const Scratch scratch;
                  scratch.write("model.gguf", file_of(name).bytes());
-                 load(load_checkpoint(scratch / "model.gguf"));
+                 BOOST_TEST(load_whole(load_checkpoint(scratch / "model.gguf")).empty());
                }) == "accepted");
   refuses("llama", key("llama.expert_count", 0), {"llama.expert_used_count", "no experts"});
   refuses("llama", key("llama.expert_count", 4), {"blk.", "_exps", "[3, ", "4, the number of experts"});
@@ -237,7 +207,7 @@ BOOST_AUTO_TEST_CASE(files_of_mixtures_can_be_copied_in_another_type) {
   ThreadPool pool(1);
   // A copy of a file is no conversion.
   export_gguf(kFolder / "gpt-oss.gguf", scratch / "copy.gguf", "q8_0", pool);
-  load(load_checkpoint(scratch / "copy.gguf"));
+  BOOST_TEST(load_whole(load_checkpoint(scratch / "copy.gguf")).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
