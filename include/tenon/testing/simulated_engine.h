@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "tenon/core/concepts.h"
@@ -15,10 +16,20 @@
 
 namespace tenon::testing::detail {
 
-inline std::uint64_t first_tag(std::string_view identity) { return hash64(identity, 1); }
-inline std::uint64_t next_tag(std::uint64_t tag, TokenId token) {
-  return mix64(tag + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(token) + 1));
-}
+// The keys and values of a text depend on this besides its tokens. An activated adapter changes them from share_limit
+// on.
+struct SimulatedKey {
+  std::string identity;  // before share_limit: what the cache compares
+  std::string adapter;   // from share_limit on
+  int share_limit = std::numeric_limits<int>::max();
+
+  // The tag of a token: `before` is that of the token before it, and is not read at position 0.
+  std::uint64_t tag(std::uint64_t before, std::size_t position, TokenId token) const {
+    if (position == 0) before = hash64(identity, 1);
+    if (position == static_cast<std::size_t>(share_limit)) before = mix64(before ^ hash64(adapter, 2));
+    return mix64(before + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(token) + 1));
+  }
+};
 // Adds a tag to a sum. Tags are read in order of position; the order changes the sum.
 inline std::uint64_t read_on(std::uint64_t sum, std::uint64_t tag) { return mix64(sum ^ tag) + 1; }
 
@@ -44,12 +55,12 @@ struct LoneAnswer {
 // The first position that the row at `position` sees through a window of `window` positions; window 0: all.
 inline int first_seen(int position, int window) { return window > 0 ? std::max(0, position - window + 1) : 0; }
 
-inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view identity,
+inline LoneAnswer lone_answer(std::span<const TokenId> prompt, const SimulatedKey& key,
                               const SimulatedSampling& sampling, int max_new_tokens, int window) {
   LoneAnswer answer;
   std::vector<std::uint64_t> tags;  // [tokens]
   const auto add = [&](TokenId token) {
-    tags.push_back(next_tag(tags.empty() ? first_tag(identity) : tags.back(), token));
+    tags.push_back(key.tag(tags.empty() ? 0 : tags.back(), tags.size(), token));
     const int position = static_cast<int>(answer.tokens.size());
     const bool goes_on = window == 0 && position > 0;  // the tags of the row before, and one more
     std::uint64_t sum = goes_on ? answer.sums.back() : 0;

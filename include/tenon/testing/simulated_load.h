@@ -40,7 +40,7 @@ struct SimulationConfig {
   int arrivals = 300, cancels = 0, holds = 0, failures = 0, refusals = 0, jumps = 0, forgets = 0, reloads = 0,
       toggles = 0;
   // In a thousand requests:
-  int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0;
+  int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0, activated = 0;
 
   // Most tokens of one sequence. With a window it reaches its end if it can always continue by one token.
   int capacity() const {
@@ -107,10 +107,12 @@ inline SimulationConfig draw_config(Random& random) {
   c.urgent = half(700);
   c.repeated = half(500);
   c.misfits = half(60);
+  c.activated = half(1000);
   if (random.between(0, 7) == 0) {  // requests of several choices, in steps that fail or with cancels
     c.several = 900;
     c.failures = std::max(c.failures, 100);
     c.cancels = std::max(c.cancels, 30);
+    c.arrivals = std::min(c.arrivals, 200);  // few others wait, so children join before their parents end
   }
   return c;
 }
@@ -139,7 +141,8 @@ inline std::string to_string(const SimulationConfig& c) {
                                                           {"forgets", c.forgets},
                                                           {"toggles", c.toggles},
                                                           {"several", c.several},
-                                                          {"scored", c.scored}}) {
+                                                          {"scored", c.scored},
+                                                          {"activated", c.activated}}) {
     if (value != 0) text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
   }
   if (!c.keeps_tokens) text += ", keeps nothing";
@@ -157,7 +160,7 @@ struct SimulatedRequest {
   int adapter = -1;
   int priority = 0;
   int client = 0;  // 0 .. kClients - 1
-  std::string identity;
+  SimulatedKey key;
   SimulatedSampling sampling;
   int score_from = std::numeric_limits<int>::max();  // first position of the prompt whose sum is returned
 };
@@ -184,7 +187,7 @@ class SimulatedLoad {
     r.adapter = random_.between(-1, config_.adapters - 1);
     r.priority = chance(random_, config_.urgent) ? random_.between(-1, 3) : 0;
     r.client = requests_++ % SimulatedRequest::kClients;
-    r.identity = identity(r.adapter);
+    r.key = key(r.adapter, static_cast<int>(r.prompt.size()));
     r.sampling = {.greedy = !chance(random_, config_.sampled),
                   .seed = static_cast<std::uint64_t>(random_.between(0, 3)),
                   .stop_every = chance(random_, config_.stopping) ? random_.between(2, 12) : 0};
@@ -236,14 +239,18 @@ class SimulatedLoad {
     return text;
   }
 
-  // The identity: everything that keys depend on besides tokens. It draws names that are prefixes of others, or look
-  // like others.
-  std::string identity(int adapter) {
+  // Draws salts that are prefixes of others, or look like others, and where in the prompt an adapter is activated.
+  SimulatedKey key(int adapter, int prompt_tokens) {
     const int salt = random_.between(0, config_.salts);
-    std::string text = salt == 0 ? "" : "salt " + std::string(static_cast<std::size_t>(salt), 's');
-    if (adapter < 0) return text;
-    return text + " adapter " + std::to_string(adapter) + "." +
-           std::to_string(generations_[static_cast<std::size_t>(adapter)]);
+    SimulatedKey k = {.identity = salt == 0 ? "" : "salt " + std::string(static_cast<std::size_t>(salt), 's')};
+    if (adapter < 0) return k;
+    k.adapter =
+        " adapter " + std::to_string(adapter) + "." + std::to_string(generations_[static_cast<std::size_t>(adapter)]);
+    if (chance(random_, config_.activated))
+      k.share_limit = random_.between(1, prompt_tokens);
+    else
+      k.identity += k.adapter;
+    return k;
   }
 
   const SimulationConfig& config_;

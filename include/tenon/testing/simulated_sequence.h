@@ -66,7 +66,7 @@ struct SimulatedSequence {
   // The tags of all known tokens. Adds those of the last step.
   std::span<const std::uint64_t> tags_of(std::span<const TokenId> tokens) {
     while (tags.size() < tokens.size()) {
-      tags.push_back(next_tag(tags.empty() ? first_tag(about->identity) : tags.back(), tokens[tags.size()]));
+      tags.push_back(about->key.tag(tags.empty() ? 0 : tags.back(), tags.size(), tokens[tags.size()]));
     }
     return tags;
   }

@@ -115,7 +115,8 @@ class Simulation {
                              .priority = request->priority,
                              .client = request->client,
                              .ordinal = choice,
-                             .identity = request->identity,
+                             .identity = request->key.identity,
+                             .share_limit = request->key.share_limit,
                              .reuse_limit = s.scores ? request->score_from : std::numeric_limits<int>::max(),
                              .parent = first},
                             ledger_);
@@ -127,7 +128,7 @@ class Simulation {
       demand(fits, "I8: what could never finish is refused", s.seq);
       demand(s.seq == invariants_.all.size(), "I4: ids are given in order of arrival", s.seq);
       if (choice == 0) first = s.seq;
-      s.alone = lone_answer(request->prompt, request->identity, s.sampling, request->max_new_tokens, config_.window);
+      s.alone = lone_answer(request->prompt, request->key, s.sampling, request->max_new_tokens, config_.window);
       say("  arrives ", s.seq, ": prompt ", s.prompt_tokens(), ", new ", request->max_new_tokens, ", of request ", id);
       invariants_.live.push_back(s.seq);
       invariants_.all.push_back(std::move(s));

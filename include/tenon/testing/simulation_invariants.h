@@ -7,7 +7,8 @@
 ///   - I3: limits hold: rows within the budget, sequences within the batch, tokens within the room
 ///   - I4: every sequence is in exactly one state, changes it along the diagram, and has blocks only while it runs
 ///   - I5: tokens come in order, each exactly once, none after the end
-///   - I6: a text finds only what was left under its own identity: adapter, its version, salt
+///   - I6: a text finds only what was left under its own identity: adapter, its version, salt; and nothing from
+///     the position on where its adapter is activated
 ///   - I7: the answer is the one that the request gets alone
 ///   - I8: no request starves: bounded preemptions, bounded work, none overtaken for ever, the oldest reaches its end
 ///   - I9: nothing idles: no empty step while there is work, no request waits while there is room, kept prefixes are
@@ -344,6 +345,7 @@ class Invariants final : public PolicyWitness {
   // `tokens` tokens of a text are in the cache: its whole blocks may be found from now on.
   void note_published(SimulatedSequence& s, int cached) {
     if (!reuses_prefixes) return;
+    cached = std::min(cached, s.about->key.share_limit);
     const auto tags = s.tags_of(seen(s.seq).tokens);
     for (; s.published + config_.block_tokens <= cached; s.published += config_.block_tokens) {
       published_.insert(tags[static_cast<std::size_t>(s.published + config_.block_tokens) - 1]);
@@ -354,7 +356,8 @@ class Invariants final : public PolicyWitness {
   void finds_what_is_kept(SimulatedSequence& s) {
     const Sequence& q = seen(s.seq);
     if (s.parent != kNoParent || !config_.keeps_tokens) return;
-    const int limit = std::min(q.known() - 1, s.scores ? s.about->score_from : std::numeric_limits<int>::max());
+    const int scored_from = s.scores ? s.about->score_from : std::numeric_limits<int>::max();
+    const int limit = std::min({q.known() - 1, scored_from, s.about->key.share_limit});
     const auto tags = s.tags_of(q.tokens);
     int found = 0;
     while (reuses_prefixes && found + config_.block_tokens <= limit &&
