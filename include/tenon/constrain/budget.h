@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "tenon/constrain/refused.h"
 
@@ -10,9 +11,9 @@ namespace tenon::constrain {
 
 /// Limits of one constraint.
 struct ConstraintLimits {
-  /// Time to compile; freeing the result takes further time.
+  /// CPU time to compile; freeing the result takes further time.
   std::chrono::milliseconds time{1200};
-  /// Time for one mask or one token. Other requests of the step wait at most this long.
+  /// CPU time for one mask or one token. Other requests of the step wait at most this long on an idle machine.
   std::chrono::milliseconds step_time{250};
   /// Memory for expressions and states, in bytes, over the life of the constraint.
   std::size_t bytes = std::size_t{256} << 20;
@@ -21,12 +22,15 @@ struct ConstraintLimits {
   int depth = 64;  ///< levels of calls between rules in a text
 };
 
-/// Counts time, memory and nesting. Throws Refused, "too complex", where a limit is exceeded. Not thread-safe.
+/// CPU time of the calling thread since an unspecified moment.
+std::chrono::nanoseconds thread_cpu_time();
+
+/// Counts CPU time, memory and nesting. Throws Refused, "too complex", where a limit is exceeded. Not thread-safe: one
+/// thread at a time, and the same one between the start of a clock and its last check.
 class Budget {
  public:
   /// Starts the clock of ConstraintLimits::time.
-  explicit Budget(ConstraintLimits limits = {})
-      : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
+  explicit Budget(ConstraintLimits limits = {}) : limits_(limits) { begin(limits.time); }
 
   /// Charges memory.
   void spend(std::size_t bytes);
@@ -35,11 +39,11 @@ class Budget {
   /// Checks the clock. Call it regularly in loops.
   void check();
   /// Restarts the clock with the time for compiling, for tables that are prepared later.
-  void begin_preparing();
+  void begin_preparing() { begin(limits_.time); }
   /// Stops the clock until a step begins.
-  void compiled() { end_ = std::chrono::steady_clock::time_point::max(); }
+  void compiled() { next_look_ = std::chrono::steady_clock::time_point::max(); }
   /// Restarts the clock with ConstraintLimits::step_time, for the work of a request.
-  void begin_step();
+  void begin_step() { begin(limits_.step_time); }
   /// Memory charged so far, in bytes.
   std::size_t bytes() const { return bytes_; }
   const ConstraintLimits& limits() const { return limits_; }  ///< as given to the constructor
@@ -57,9 +61,14 @@ class Budget {
   };
 
  private:
+  void begin(std::chrono::milliseconds time);
+
   const ConstraintLimits limits_;
-  std::chrono::milliseconds time_ = limits_.time;
-  std::chrono::steady_clock::time_point end_;
+  std::chrono::milliseconds time_{};  // that the clock allows
+  // The thread's CPU time at the first look at the clock. Reading it is a system call, which cached steps avoid.
+  std::optional<std::chrono::nanoseconds> cpu_began_;
+  // Before it the CPU time cannot be used up, since wall-clock time passes at least as fast.
+  std::chrono::steady_clock::time_point next_look_{};
   std::size_t bytes_ = 0;
   std::uint64_t checks_ = 0;
   int nesting_ = 0;
