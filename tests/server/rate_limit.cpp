@@ -111,11 +111,32 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_when_to_come_back_and_names_no_key) {
   tenant.give_back_request();
   tenant.take_request(kStart);
   tenant.take_tokens(595, kStart);
+  tenant.settle_tokens(595, 595);
   BOOST_TEST(refusal([&] { tenant.take_tokens(6, kStart); }, &seconds) ==
              "this key may use 600 tokens a minute; try again in 100ms");
   BOOST_TEST(seconds == 1);
-  tenant.give_back_tokens(1);
+  tenant.settle_tokens(1, 0);
   tenant.take_tokens(6, kStart);
+}
+
+BOOST_AUTO_TEST_CASE(the_time_to_wait_leaves_out_what_running_requests_may_give_back) {
+  Tenant tenant(1, terms(0, 60));
+  int seconds = 0;
+  tenant.take_tokens(20, kStart);
+  tenant.settle_tokens(20, 20);
+  tenant.take_tokens(40, kStart);  // runs
+  refusal([&] { tenant.take_tokens(30, kStart); }, &seconds);
+  BOOST_TEST(seconds == 1);
+  refusal([&] { tenant.take_tokens(50, kStart); }, &seconds);
+  BOOST_TEST(seconds == 10);
+  tenant.settle_tokens(40, 10);
+  tenant.take_tokens(30, kStart);
+  tenant.settle_tokens(30, 30);
+  refusal([&] { tenant.take_tokens(30, kStart); }, &seconds);
+  BOOST_TEST(seconds == 30);
+  tenant.take_tokens(100, kStart + 1h);  // in debt while it runs
+  refusal([&] { tenant.take_tokens(50, kStart + 1h); }, &seconds);
+  BOOST_TEST(seconds == 1);
 }
 
 BOOST_AUTO_TEST_CASE(headers_are_openais) {

@@ -162,7 +162,8 @@ void Exchange::take_work() {
 // The longest answers were taken; what was computed is paid.
 void Exchange::settle_tokens(const Usage& usage) {
   if (!caller_.tenant || tokens_taken_ == 0) return;
-  caller_.tenant->give_back_tokens(std::exchange(tokens_taken_, 0) - usage.prompt_tokens - usage.generated_tokens);
+  const std::int64_t used = std::int64_t{usage.prompt_tokens} + usage.generated_tokens;
+  caller_.tenant->settle_tokens(std::exchange(tokens_taken_, 0), used);
 }
 
 void Exchange::submit(HttpResponse& response) {

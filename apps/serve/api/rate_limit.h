@@ -18,13 +18,17 @@ class MinuteBudget {
   // 0: there is no limit.
   std::int64_t limit() const { return limit_; }
 
-  // Zero: taken. Else nothing is taken, and that is how long until it may be. More than a minute's budget is taken from
-  // a full bucket, which is then in debt: what takes longer to repay delays the next.
-  Duration take(std::int64_t amount, TimePoint now) {
+  // Zero: taken. Otherwise nothing is taken, and the result is the time until it may be. More than a minute's budget is
+  // taken from a full bucket, which is then in debt: the debt delays later requests. `reserved`: the part of what was
+  // taken that running requests may still give back. The time to wait does not count it, but is at least kSettling.
+  Duration take(std::int64_t amount, TimePoint now, std::int64_t reserved = 0) {
     if (limit_ == 0) return Duration::zero();
     fill(now);
     const double missing = static_cast<double>(std::min(amount, limit_)) - left_;
-    if (missing > kRounding) return time_of(missing);
+    if (missing > kRounding) {
+      const Duration wait = time_of(missing - static_cast<double>(reserved));
+      return reserved > 0 ? std::max<Duration>(wait, std::min<Duration>(kSettling, time_of(missing))) : wait;
+    }
     left_ -= static_cast<double>(amount);
     return Duration::zero();
   }
@@ -51,6 +55,7 @@ class MinuteBudget {
 
  private:
   static constexpr double kRounding = 1e-6;
+  static constexpr std::chrono::seconds kSettling{1};  // when a running request may have ended
 
   Duration time_of(double amount) const {
     const std::chrono::duration<double> seconds(60 * std::max(0.0, amount) / static_cast<double>(limit_));

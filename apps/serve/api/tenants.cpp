@@ -66,7 +66,8 @@ void Tenant::take_request(TimePoint now) {
 
 void Tenant::take_tokens(std::int64_t tokens, TimePoint now) {
   std::lock_guard lock(mutex_);
-  need(tokens_.take(tokens, now), "tokens", tokens_);
+  need(tokens_.take(tokens, now, reserved_), "tokens", tokens_);
+  reserved_ += tokens;
 }
 
 void Tenant::give_back_request() {
@@ -74,9 +75,10 @@ void Tenant::give_back_request() {
   requests_.give_back(1);
 }
 
-void Tenant::give_back_tokens(std::int64_t tokens) {
+void Tenant::settle_tokens(std::int64_t taken, std::int64_t used) {
   std::lock_guard lock(mutex_);
-  tokens_.give_back(tokens);
+  reserved_ -= taken;
+  tokens_.give_back(taken - used);
 }
 
 void Tenant::tell(HttpResponse& response, TimePoint now) {

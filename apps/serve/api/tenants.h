@@ -36,7 +36,8 @@ class Tenant {
   void take_request(tenon::TimePoint now);
   void take_tokens(std::int64_t tokens, tenon::TimePoint now);
   void give_back_request();
-  void give_back_tokens(std::int64_t tokens);  // below 0: more were used than taken
+  // The end of a request that took `taken` tokens and used `used`, which may be more.
+  void settle_tokens(std::int64_t taken, std::int64_t used);
 
   // OpenAI's x-ratelimit headers, for the budgets that have a limit.
   void tell(HttpResponse& response, tenon::TimePoint now);
@@ -47,6 +48,7 @@ class Tenant {
   mutable std::mutex mutex_;  // guards what follows
   KeyTerms terms_;
   MinuteBudget requests_, tokens_;
+  std::int64_t reserved_ = 0;  // tokens taken by requests that run
 };
 
 // Whom a request is from.
