@@ -1,6 +1,7 @@
 """tenon chat: through a pipe, and on a pseudo-terminal."""
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -289,8 +290,20 @@ class Terminal(ChatTest):
         return self.text()[after:]
 
     def type(self, keys):
-        time.sleep(0.2)  # libedit leaves the line mode of the terminal after it has drawn its prompt
+        self.wait_for_reading()
         os.write(self.end, keys.encode())
+
+    def wait_for_reading(self):
+        """Until the program waits for keys. libedit leaves the line mode after it has drawn its prompt, and misses a signal before it reads."""
+        import termios
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            raw = not termios.tcgetattr(self.end)[3] & termios.ICANON
+            state = pathlib.Path(f"/proc/{self.child}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            if (raw or not self.edits) and state == "S":
+                return
+            time.sleep(0.005)
+        self.fail("the program does not read")
 
     def send(self, keys, wanted="tokens reused]\n"):
         after = len(self.text())
@@ -346,7 +359,6 @@ class Terminal(ChatTest):
         self.assertLess(int(re.search(r"\[(\d+) tokens", text)[1]), 900)
         self.wait_for("> ", after + text.index("tokens reused]"))
         if self.edits:
-            time.sleep(0.5)  # libedit misses a signal between its prompt and its first read
             after = len(self.text())
             self.type("not sent")
             self.wait_for("not sent", after)

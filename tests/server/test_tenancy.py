@@ -13,16 +13,15 @@ KING = "The king said"
 SHORT = {"inputs": KING, "parameters": {"max_new_tokens": 4, "ignore_eos_token": True}}
 COMPLETION = {"prompt": KING, "max_tokens": 4, "ignore_eos": True}
 SECRETS = ["sk-serve", "sk-admin", "sk-metrics", "sk-all", "sk-few", "sk-tokens", "sk-share"]
+TRIES = 4
 KEYS = """
 # team     terms
 sk-serve   name=serving roles=serve
 sk-admin   name=operator roles=admin
 sk-metrics name=prometheus roles=metrics
 sk-all
-sk-few     name=few requests-a-minute=3
-sk-tokens  name=tokens tokens-a-minute=120
 sk-share   name=share requests-at-once=1 tokens-at-once=400
-"""
+""" + "".join("sk-few%d name=few%d requests-a-minute=3\nsk-tokens%d name=tokens%d tokens-a-minute=120\n" % (4 * (i,)) for i in range(TRIES))
 
 
 class KeyTest(ServerTest):
@@ -90,60 +89,76 @@ class Roles(KeyTest):
 
 
 class Rates(KeyTest):
+    def within(self, seconds, ask):
+        """Result of ask(i), with the first i whose call took less time: budgets fill while a busy machine waits."""
+        for i in range(TRIES):
+            began = time.monotonic()
+            result = ask(i)
+            if time.monotonic() - began < seconds:
+                return i, result
+        self.skipTest("this machine is too busy for minutes")
+
     def test_requests_a_minute(self):
         def limits(answer):
             return [answer.headers.get("x-ratelimit-%s-requests" % of) for of in ["limit", "remaining", "reset"]]
 
-        for left in [2, 1, 0]:
-            answer = self.server.post("/generate", SHORT, headers=self.as_key("sk-few"))
+        bodies = [("/generate", SHORT)] * 4 + [("/generate_stream", SHORT), ("/tokenize", {"inputs": "a"}), ("/v1/completions", COMPLETION),
+                                               ("/v1/completions", COMPLETION | {"stream": True}), ("/v1/messages", {})]
+        which, answers = self.within(20, lambda i: [self.server.post(path, body, headers=self.as_key("sk-few%d" % i)) for path, body in bodies])
+        for left, answer in zip([2, 1, 0], answers):
             self.assertEqual(answer.status, 200, answer)
             limit, remaining, reset = limits(answer)
             self.assertEqual((limit, remaining), ("3", str(left)))
             self.assertRegex(reset, r"^(\d+m)?[\d.]+s$")
             self.assertNotIn("x-ratelimit-limit-tokens", answer.headers)
-        for path, body in [("/generate", SHORT), ("/generate_stream", SHORT), ("/tokenize", {"inputs": "a"})]:
-            answer = self.server.post(path, body, headers=self.as_key("sk-few"))
+        for answer in answers[3:6]:
             self.assertEqual((answer.status, answer.json()["error_type"]), (429, "rate_limited"))
             self.assertIn(int(answer.headers["retry-after"]), range(1, 21))
             self.assertNotIn("sk-", answer.text())
-        for body in [COMPLETION, COMPLETION | {"stream": True}]:
-            answer = self.server.post("/v1/completions", body, headers=self.as_key("sk-few"))
+        for answer in answers[6:8]:
             error = answer.json()["error"]
             self.assertEqual((answer.status, error["type"], error["code"]), (429, "rate_limit_error", "rate_limit_exceeded"))
             self.assertEqual(limits(answer)[:2], ["3", "0"])
+        self.assertEqual((answers[8].status, answers[8].json()["error"]["type"]), (429, "rate_limit_error"))
         self.assertEqual(self.server.post("/generate", SHORT).status, 200)  # others are not concerned
-        self.assertEqual(self.server.get("/v1/models", headers=self.as_key("sk-few")).status, 200)
-        self.assertEqual(self.server.metrics()['tenon_key_rate_limited_total{key="few"}'], 4)
+        self.assertEqual(self.server.get("/v1/models", headers=self.as_key("sk-few%d" % which)).status, 200)
+        self.assertEqual(self.server.metrics()['tenon_key_rate_limited_total{key="few%d"}' % which], 5)
 
     def test_tokens_a_minute_count_what_was_used(self):
-        def ask(tokens, eos=True):
-            body = {"prompt": KING, "max_tokens": tokens, "ignore_eos": eos, "stop": [] if eos else [" "], "temperature": 0}
-            return self.server.post("/v1/completions", body, headers=self.as_key("sk-tokens"))
+        seconds = 8  # in which a budget of 120 a minute grows by 16
 
-        first = ask(40)
+        def ask(i):
+            def one(tokens, eos=True):
+                body = {"prompt": KING, "max_tokens": tokens, "ignore_eos": eos, "stop": [] if eos else [" "], "temperature": 0}
+                return self.server.post("/v1/completions", body, headers=self.as_key("sk-tokens%d" % i))
+
+            # A stop string ends the second one after a token or two: the rest is given back. More than a minute's budget, as the last
+            # one takes, needs a full one.
+            return one(40), one(60, eos=False), one(100), one(8), one(1000)
+
+        _, (first, early, refused, small, large) = self.within(seconds, ask)
         used = first.json()["usage"]["total_tokens"]
         self.assertEqual(first.headers["x-ratelimit-limit-tokens"], "120")
-        self.assertIn(int(first.headers["x-ratelimit-remaining-tokens"]), range(120 - used, 120 - used + 4))
-        # A stop string ends it after a token or two: the rest is given back.
-        early = ask(60, eos=False)
+        self.assertIn(int(first.headers["x-ratelimit-remaining-tokens"]), range(120 - used, 120 - used + 2 * seconds + 1))
         self.assertEqual(early.status, 200)
         used += early.json()["usage"]["total_tokens"]
         self.assertLess(used, 80)
-        self.assertIn(int(early.headers["x-ratelimit-remaining-tokens"]), range(120 - used, 120 - used + 8))
-        refused = ask(100)
+        self.assertIn(int(early.headers["x-ratelimit-remaining-tokens"]), range(120 - used, 120 - used + 2 * seconds + 1))
         self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "rate_limit_exceeded"))
         self.assertIn("tokens a minute", refused.json()["error"]["message"])
-        self.assertEqual(ask(8).status, 200)
-        refused = ask(1000)  # more than a minute's budget needs a full one
-        self.assertEqual(refused.status, 429)
+        self.assertEqual((small.status, large.status), (200, 429))
 
     def test_a_share_bounds_what_is_under_way(self):
         long = {"prompt": KING, "max_tokens": 900, "ignore_eos": True, "stream": True}
-        with self.server.stream("/v1/completions", long, headers=self.as_key("sk-share")) as stream:
-            next(stream)
-            answer = self.server.post("/generate", SHORT, headers=self.as_key("sk-share"))
-            self.assertEqual((answer.status, answer.json()["error_type"]), (429, "overloaded"))
-            self.assertEqual(self.server.post("/generate", SHORT).status, 200)
+
+        def refused():  # unless the long one has ended before
+            with self.server.stream("/v1/completions", long, headers=self.as_key("sk-share")) as stream:
+                next(stream)
+                answer = self.server.post("/generate", SHORT, headers=self.as_key("sk-share"))
+                self.assertEqual(self.server.post("/generate", SHORT).status, 200)
+            return answer.status == 429 and answer
+
+        self.assertEqual(eventually(refused).json()["error_type"], "overloaded")
         eventually(lambda: self.server.post("/generate", SHORT, headers=self.as_key("sk-share")).status == 200)
 
 
@@ -191,7 +206,7 @@ class Reload(unittest.TestCase):
                 (pathlib.Path(folder) / "new").write_text(text)
                 os.replace(pathlib.Path(folder) / "new", keys)
 
-            write("old-key name=team requests-a-minute=2\n")
+            write("old-key name=team requests-a-minute=1\n")
             with Server("--api-key-file", keys) as server:
                 def status(key, path="/v1/models"):
                     return server.get(path, headers={"X-Api-Key": key}).status
@@ -199,10 +214,10 @@ class Reload(unittest.TestCase):
                 def spend(key):
                     return server.post("/generate", SHORT, headers={"X-Api-Key": key}).status
 
-                self.assertEqual([spend("old-key"), spend("old-key"), spend("old-key")], [200, 200, 429])
+                self.assertEqual([spend("old-key"), spend("old-key")], [200, 429])
                 self.assertEqual(status("new-key"), 401)
                 long = {"inputs": KING, "parameters": {"max_new_tokens": 300, "ignore_eos_token": True}}
-                write("new-key name=team requests-a-minute=2\nother-key name=other roles=metrics\n")
+                write("new-key name=team requests-a-minute=1\nother-key name=other roles=metrics\n")
                 server.signal(signal.SIGHUP)
                 eventually(lambda: "the keys were read again" in server.text())
                 self.assertEqual((status("old-key"), status("new-key"), status("other-key")), (401, 200, 200))

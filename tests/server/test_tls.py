@@ -3,6 +3,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import select
 import shutil
 import signal
 import socket
@@ -75,10 +76,12 @@ class TlsTest(unittest.TestCase):
 
 class Tls(TlsTest):
     def setUp(self):
-        self.server = Server(*self.install(self.first), "--header-timeout", "1", "--write-timeout", "2")
+        self.server = self.serve()
 
-    def tearDown(self):
-        self.server.__exit__()
+    def serve(self, *flags):
+        server = Server(*self.install(self.first), *flags)
+        self.addCleanup(server.__exit__)
+        return server
 
     def test_answers_are_those_of_http(self):
         with Server() as plain:
@@ -115,24 +118,29 @@ class Tls(TlsTest):
         with self.assertRaises((ConnectionError, http.client.HTTPException)):
             self.ask_once(plain)
 
-    def test_slow_handshakes_hold_nobody_up(self):
-        crowd = [socket.create_connection(("localhost", self.server.port), PATIENCE) for _ in range(150)]
-        began = time.monotonic()
+    def slow_crowd(self, server):
+        crowd = [socket.create_connection(("localhost", server.port), PATIENCE) for _ in range(150)]
         for i, s in enumerate(crowd):
+            self.addCleanup(s.close)
             s.sendall(b"\x16\x03\x01\x02\x00\x01"[: i % 7])  # the start of a ClientHello, or nothing
-        while time.monotonic() - began < 0.8:
-            start = time.monotonic()
-            self.assertEqual(self.ask_once(self.connect(self.server, self.context(self.first)), "GET", "/health", None)[0], 200)
-            self.assertLess(time.monotonic() - start, PATIENCE / 20)
-        for s in crowd:  # --header-timeout is their end
-            self.assertEqual(s.recv(10), b"")
-            s.close()
-        self.assertLess(time.monotonic() - began, PATIENCE / 6)
+        return crowd
 
-    def test_a_slow_reader_gets_all_of_a_stream_and_a_deaf_one_is_cut(self):
+    def test_slow_handshakes_hold_nobody_up(self):
+        server = self.serve("--header-timeout", 10 * PATIENCE)
+        crowd = self.slow_crowd(server)
+        for _ in range(20):
+            self.assertEqual(self.ask_once(self.connect(server, self.context(self.first)), "GET", "/health", None)[0], 200)
+        self.assertEqual(select.select(crowd, [], [], 0)[0], [])  # the server still waits for all of them
+
+    def test_slow_handshakes_have_an_end(self):
+        for s in self.slow_crowd(self.serve("--header-timeout", 1)):
+            self.assertEqual(s.recv(10), b"")
+
+    def test_a_slow_reader_gets_all_of_a_stream(self):
         body = '{"inputs": "The king said", "parameters": {"max_new_tokens": 200, "ignore_eos_token": true}}'
         request = b"POST /generate_stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body.encode())
-        with self.context(self.first).wrap_socket(socket.create_connection(("localhost", self.server.port), PATIENCE),
+        server = self.serve("--write-timeout", 10)
+        with self.context(self.first).wrap_socket(socket.create_connection(("localhost", server.port), PATIENCE),
                                                   server_hostname="localhost") as s:
             s.sendall(request)
             read = b""
@@ -231,21 +239,28 @@ class Others(TlsTest):
         kept = self.connect(server, self.context(large))
         self.addCleanup(kept.close)
         self.assertEqual(self.ask(kept, "GET", "/health", None)[0], 200)
-        crowd = [socket.create_connection(("localhost", server.port), PATIENCE) for _ in range(100)]
-        for s in crowd:
-            self.addCleanup(s.close)
-        server.signal(signal.SIGSTOP)  # all come at once, and the one who asks comes last
-        for s in crowd:  # each hello costs the server a signature
-            s.sendall(hello)
-        kept.request("GET", "/health")
-        server.signal(signal.SIGCONT)
-        began = time.monotonic()
-        self.assertEqual(kept.getresponse().status, 200)
-        answered = time.monotonic() - began
-        for s in crowd:
-            self.assertEqual(s.recv(1), b"\x16")  # the server's part of the handshake
-        every = time.monotonic() - began
-        self.assertLess(answered, every / 3)
+
+        def served_before():
+            """Handshakes that the server had answered when it answered a request behind all of them."""
+            crowd = [socket.create_connection(("localhost", server.port), PATIENCE) for _ in range(100)]
+            try:
+                server.signal(signal.SIGSTOP)  # all come at once, and the one who asks comes last
+                for s in crowd:  # each hello costs the server a signature
+                    s.sendall(hello)
+                kept.request("GET", "/health")
+                server.signal(signal.SIGCONT)
+                response = kept.getresponse()
+                before = len(select.select(crowd, [], [], 0)[0])
+                self.assertEqual((response.status, response.read() != b""), (200, True))
+                for s in crowd:
+                    self.assertEqual(s.recv(1), b"\x16")  # the server's part of the handshake
+                return before
+            finally:
+                for s in crowd:
+                    s.close()
+
+        # A busy machine may run this process late. A server that lets requests wait answers the whole crowd each time.
+        eventually(lambda: served_before() < 33)
 
 
 class Wrong(TlsTest):
