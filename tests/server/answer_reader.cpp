@@ -109,14 +109,34 @@ BOOST_AUTO_TEST_CASE(reasoning) {
   reads(kThinks, "<think>\nHm <tool_call> no.\n</think>\n\nYes.", {"think:\nHm <tool_call> no.\n", "text:Yes."});
   reads(kThinks, "<think>a</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
         {"think:a", "call:f", "0:{}"});
+  // The constraint allows one part of reasoning, so that a call after a second marker is a call.
+  reads(kThinks, "<think>a</think> <think>b<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+        {"think:a", "text:<think>b", "call:f", "0:{}"});
   reads(kThinks, "<thing> a", {"text:<thing> a"});
   reads(kThinks, "<thi", {"text:<thi"});
   reads(kThinks, "<think>cut </thi", {"think:cut </thi"});
   AnswerStyle started = kThinks;
   started.thinking = true;
   reads(started, "a < b</think>c", {"think:a < b", "text:c"});
+  reads(started, "a</think><think>b", {"think:a", "text:<think>b"});
   started.tools.reset();
   reads(started, "a</think><tool_call>", {"think:a", "text:<tool_call>"});
+}
+
+BOOST_AUTO_TEST_CASE(calls_that_the_end_cuts_are_not_whole) {
+  const auto whole = [](const std::string& text) {
+    AnswerReader reader(kHermes);
+    reader.push(text);
+    reader.finish();
+    return reader.has_whole_calls();
+  };
+  const std::string call = R"(<tool_call>{"name": "f", "arguments": {"a": 1}})";
+  for (std::size_t n = 0; n < call.size() - 1; ++n) BOOST_TEST(!whole(call.substr(0, n)), call.substr(0, n));
+  BOOST_TEST(whole(call.substr(0, call.size() - 1)));  // a name and its arguments
+  BOOST_TEST(whole(call));
+  BOOST_TEST(whole(call + "\n</tool_call>\n<tool_call>"));
+  BOOST_TEST(!whole(call + "</tool_call>" + call.substr(0, call.size() - 3)));
+  BOOST_TEST(!whole("text"));
 }
 
 // What a style writes, it reads.

@@ -25,33 +25,38 @@ struct Row {
   int openai;
   const char* type;
   Json code;
+  int anthropic;
+  const char* anthropic_type;
 };
 
 const Row kTable[]{
-    {Kind::malformed, 400, "validation", 400, "invalid_request_error", nullptr},
-    {Kind::invalid, 422, "validation", 400, "invalid_request_error", nullptr},
-    {Kind::unknown_adapter, 424, "generation", 404, "invalid_request_error", "model_not_found"},
-    {Kind::bad_adapter_name, 422, "validation", 404, "invalid_request_error", "model_not_found"},
-    {Kind::adapter_unusable, 424, "generation", 400, "invalid_request_error", nullptr},
-    {Kind::unauthorized, 401, "authentication", 401, "authentication_error", "invalid_api_key"},
-    {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed"},
-    {Kind::not_permitted, 401, "authentication", 403, "permission_error", "role_not_allowed"},
-    {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr},
-    {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr},
-    {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr},
-    {Kind::overloaded, 429, "overloaded", 429, "rate_limit_error", "overloaded"},
-    {Kind::rate_limited, 429, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded"},
-    {Kind::unavailable, 503, "overloaded", 503, "server_error", nullptr},
-    {Kind::engine, 424, "generation", 500, "server_error", nullptr},
-    {Kind::incomplete, 500, "incomplete_generation", 500, "server_error", nullptr},
-    {Kind::timeout, 504, "timeout", 504, "server_error", "timeout"},
-    {Kind::not_found, 404, "not_found", 404, "not_found_error", nullptr},
-    {Kind::method_not_allowed, 405, "method_not_allowed", 405, "invalid_request_error", nullptr},
+    {Kind::malformed, 400, "validation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
+    {Kind::invalid, 422, "validation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
+    {Kind::unknown_adapter, 424, "generation", 404, "invalid_request_error", "model_not_found", 404, "not_found_error"},
+    {Kind::bad_adapter_name, 422, "validation", 404, "invalid_request_error", "model_not_found", 404,
+     "not_found_error"},
+    {Kind::adapter_unusable, 424, "generation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
+    {Kind::unauthorized, 401, "authentication", 401, "authentication_error", "invalid_api_key", 401,
+     "authentication_error"},
+    {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed", 403, "permission_error"},
+    {Kind::not_permitted, 401, "authentication", 403, "permission_error", "role_not_allowed", 403, "permission_error"},
+    {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr, 413, "request_too_large"},
+    {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr, 415, "invalid_request_error"},
+    {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr, 501, "invalid_request_error"},
+    {Kind::overloaded, 429, "overloaded", 429, "rate_limit_error", "overloaded", 529, "overloaded_error"},
+    {Kind::rate_limited, 429, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded", 429, "rate_limit_error"},
+    {Kind::unavailable, 503, "overloaded", 503, "server_error", nullptr, 503, "overloaded_error"},
+    {Kind::engine, 424, "generation", 500, "server_error", nullptr, 500, "api_error"},
+    {Kind::incomplete, 500, "incomplete_generation", 500, "server_error", nullptr, 500, "api_error"},
+    {Kind::timeout, 504, "timeout", 504, "server_error", "timeout", 504, "timeout_error"},
+    {Kind::not_found, 404, "not_found", 404, "not_found_error", nullptr, 404, "not_found_error"},
+    {Kind::method_not_allowed, 405, "method_not_allowed", 405, "invalid_request_error", nullptr, 405,
+     "invalid_request_error"},
 };
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(every_kind_has_its_status_and_its_body_in_both_dialects) {
+BOOST_AUTO_TEST_CASE(every_kind_has_its_status_and_its_body_in_each_dialect) {
   for (const Row& row : kTable) {
     const ApiError error(row.kind, "what", "field");
     BOOST_TEST(status(row.kind, Dialect::lorax) == row.lorax);
@@ -63,6 +68,9 @@ BOOST_AUTO_TEST_CASE(every_kind_has_its_status_and_its_body_in_both_dialects) {
     const Json openai = Json::parse(body(error, Dialect::openai));
     BOOST_TEST(openai["error"] ==
                Json({{"message", "what"}, {"type", row.type}, {"param", "field"}, {"code", row.code}}));
+    BOOST_TEST(status(row.kind, Dialect::anthropic) == row.anthropic);
+    BOOST_TEST(body(error, Dialect::anthropic) ==
+               std::string(R"({"type":"error","error":{"type":")") + row.anthropic_type + R"(","message":"what"}})");
     // 403 is ShardNotReadyError to LoRAX's client, which is no page in a browser.
     BOOST_TEST(((status(row.kind, Dialect::lorax) == 403) == (row.kind == Kind::forbidden)));
   }
@@ -90,7 +98,7 @@ BOOST_AUTO_TEST_CASE(no_field_is_a_null_param) {
 }
 
 BOOST_AUTO_TEST_CASE(bodies_are_one_line_of_valid_json_whatever_they_say) {
-  for (const Dialect dialect : {Dialect::lorax, Dialect::openai}) {
+  for (const Dialect dialect : {Dialect::lorax, Dialect::openai, Dialect::anthropic}) {
     const std::string text = body({Kind::invalid, "a\n\"b\" \xff\xc3", "x\ny"}, dialect);
     BOOST_TEST(text.find('\n') == text.npos);
     BOOST_TEST(Json::accept(text));
@@ -104,8 +112,11 @@ BOOST_AUTO_TEST_CASE(only_what_passes_may_be_tried_again) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(paths_below_v1_are_openai) {
-  for (const char* const path : {"/v1", "/v1/", "/v1/completions", "/v1/nope", "/v1/models/a/b", "/v1?x"})
+BOOST_AUTO_TEST_CASE(paths_below_v1_are_openai_or_anthropic) {
+  for (const char* const path : {"/v1/messages", "/v1/messages/", "/v1/messages?beta=true", "/v1/messages/batches"})
+    BOOST_TEST((dialect_of(path) == Dialect::anthropic), path);
+  for (const char* const path :
+       {"/v1", "/v1/", "/v1/completions", "/v1/nope", "/v1/models/a/b", "/v1?x", "/v1/message", "/v1/messagesx"})
     BOOST_TEST((dialect_of(path) == Dialect::openai), path);
   for (const char* const path : {"", "/", "/generate", "/v1x", "/v10/x", "/V1/x", "v1/x", "/a/v1/"})
     BOOST_TEST((dialect_of(path) == Dialect::lorax), path);
@@ -147,6 +158,9 @@ BOOST_AUTO_TEST_CASE(errors_of_the_engine_name_the_parameter_as_the_dialect_does
     BOOST_TEST(param(c.where, Dialect::lorax) == c.lorax);
     BOOST_TEST(param(c.where, Dialect::openai) == c.openai);
   }
+  BOOST_TEST(param("stop", Dialect::openai) == "stop");
+  BOOST_TEST(param("stop", Dialect::anthropic) == "stop_sequences");
+  BOOST_TEST(param("max_new_tokens", Dialect::anthropic) == "max_tokens");
   const ApiError error = from(Error(Of::invalid_request, "max_new_tokens", "5 and 6"), Dialect::openai);
   BOOST_TEST(error.what() == "`max_tokens`: 5 and 6");
   BOOST_TEST((error.kind == Kind::invalid));

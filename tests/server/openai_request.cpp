@@ -304,7 +304,8 @@ BOOST_AUTO_TEST_CASE(messages_of_chats) {
   refuses(R"([{"role": "assistant", "tool_calls": {}}])", "messages[0].tool_calls");
   refuses(R"([{"role": "user", "content": "x", "tool_calls": [{"function": {"name": "f"}}]}])",
           "messages[0].tool_calls");
-  for (const char* const arguments : {R"("[]")", R"("{")", "5", "{}"})
+  for (const char* const arguments :
+       {R"("[]")", R"("{")", "5", "{}", R"("{\"a\": [\"\\u0000\"]}")", R"("{\"\\u0000\": 1}")"})
     refuses(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
                 std::string(arguments) + "}}]}]",
             "messages[0].tool_calls[0].function.arguments");

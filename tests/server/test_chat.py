@@ -210,8 +210,11 @@ class Tools(unittest.TestCase):
 
     def test_an_answer_that_is_cut(self):
         with server_with({"chat_template.jinja": CHATML}) as server:
-            choice = chat(server, tools=[WEATHER], tool_choice="required", max_tokens=3)["choices"][0]
-            self.assertEqual(choice["finish_reason"], "length")
+            for more, reason in [({"max_tokens": 3}, "length"), ({"max_tokens": 12}, "length"), ({"stop": '"days"'}, "stop"),
+                                 ({"stop": "</tool_call>"}, "tool_calls")]:
+                body = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False} | more
+                self.assertEqual(chat(server, **body)["choices"][0]["finish_reason"], reason, more)
+                self.assertEqual(streamed(server, **body)[1], reason, more)
             self.assertEqual(server.stop(), 0)
 
 
@@ -234,6 +237,37 @@ class Reasoning(unittest.TestCase):
             choice = chat(server, tools=[WEATHER], tool_choice="required")["choices"][0]
             self.assertEqual(choice["finish_reason"], "tool_calls")
             self.assertEqual(server.stop(), 0)
+
+
+    def test_an_end_that_is_a_special_token(self):
+        with server_with({"chat_template.jinja": THINKS}) as server:
+            asked = chat(server, max_tokens=12, return_token_ids=True)
+            ids, before = asked["choices"][0]["token_ids"], asked["prompt_token_ids"]
+            at = next(i for i in range(2, 10) if ids[i] not in before and ids.count(ids[i]) == 1)
+            parts = [chat(server, max_tokens=n)["choices"][0]["message"]["reasoning_content"] for n in (at, at + 1, 12)]
+            self.assertEqual(server.stop(), 0)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            model_with_begin(folder)
+            tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+            model, end = tokenizer["model"], "</think>"
+            word = next(text for text, number in model["vocab"].items() if number == ids[at])
+            del model["vocab"][word]
+            model["vocab"][end] = ids[at]
+            model["merges"] = [line for line in model["merges"] if word not in line.split(" ") and line.replace(" ", "") != word]
+            tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": ids[at], "content": end})
+            (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+            (folder / "chat_template.jinja").write_text(THINKS, encoding="utf-8")
+            with Server("--model", folder) as server:
+                asked = chat(server, max_tokens=12, return_token_ids=True, logprobs=True)
+                self.assertEqual(asked["prompt_token_ids"], before)
+                message = asked["choices"][0]["message"]
+                expected = parts[0], parts[2][len(parts[1]):].lstrip()
+                self.assertEqual((message["reasoning_content"], message["content"]), expected)
+                self.assertEqual(len(asked["choices"][0]["logprobs"]["content"]), 12)
+                message, _ = streamed(server, max_tokens=12)
+                self.assertEqual((message["reasoning_content"], message["content"]), expected)
+                self.assertEqual(server.stop(), 0)
 
 
 class Anthropic(unittest.TestCase):
@@ -273,7 +307,31 @@ class Anthropic(unittest.TestCase):
             self.assertEqual(events[-2]["delta"]["stop_reason"], "max_tokens")
             for body, name in [({"max_tokens": None}, "max_tokens"), ({"messages": []}, "messages"), ({"thinking": {"type": "enabled"}}, "thinking"),
                                ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content[0].type")]:
-                self.assertIn(name, self.ask(server, 400, **body)["error"]["message"])
+                refused = self.ask(server, 400, **body)
+                self.assertEqual((set(refused), refused["type"], set(refused["error"])), ({"type", "error"}, "error", {"type", "message"}))
+                self.assertEqual(refused["error"]["type"], "invalid_request_error")
+                self.assertIn(name, refused["error"]["message"])
+            self.assertEqual(self.ask(server, 404, model="nobody")["error"]["type"], "not_found_error")
+            answer = server.post("/v1/messages", "{")
+            self.assertEqual((answer.status, answer.json()["error"]["type"]), (400, "invalid_request_error"))
+            answer = server.get("/v1/messages")
+            self.assertEqual((answer.status, answer.json()["type"], answer.json()["error"]["type"]), (405, "error", "invalid_request_error"))
+            self.assertEqual(server.stop(), 0)
+
+    def test_stop_sequences(self):
+        with Server("--chat-template", "plain") as server:
+            text = self.ask(server)["content"][0]["text"]
+            word = text.split()[2]
+            whole = self.ask(server, stop_sequences=["never", word])
+            self.assertEqual((whole["stop_reason"], whole["stop_sequence"]), ("stop_sequence", word))
+            self.assertEqual(whole["content"][0]["text"], text[:text.index(word)])
+            delta, = [e["delta"] for e in self.events(server, stop_sequences=["never", word]) if e["type"] == "message_delta"]
+            self.assertEqual(delta, {"stop_reason": "stop_sequence", "stop_sequence": word})
+            whole = self.ask(server, stop_sequences=["never"])
+            self.assertEqual((whole["stop_reason"], whole["stop_sequence"]), ("max_tokens", None))
+            more = {"tools": [self.TOOL], "tool_choice": {"type": "any"}, "max_tokens": 150}
+            cut = self.ask(server, stop_sequences=['"days"'], **more)
+            self.assertEqual((cut["stop_reason"], cut["stop_sequence"]), ("stop_sequence", '"days"'))
             self.assertEqual(server.stop(), 0)
 
     def test_tools(self):

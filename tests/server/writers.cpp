@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "serve/api/anthropic/messages_writer.h"
 #include "serve/api/lorax/lorax_writer.h"
 #include "serve/api/openai/openai_writer.h"
+#include "serve/api/openai/responses_writer.h"
 #include "tenon/engine/stop_matcher.h"
 
 BOOST_AUTO_TEST_SUITE(server_writers)
@@ -27,9 +29,9 @@ TokenId end_of_text() { return *tokenizer().end_of_text(); }
 // The events that an engine gives for these tokens: text held back for stop strings, the end with the last.
 // cut: whether a stop string has ended them.
 std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vector<std::string>& stop,
-                             bool constrained = false, bool* cut = nullptr) {
+                             bool constrained = false, bool* cut = nullptr, bool include_stop = false) {
   std::vector<Event> events;
-  tenon::OutputText text(&tokenizer(), stop);
+  tenon::OutputText text(&tokenizer(), stop, include_stop);
   tenon::FinishReason reason = constrained ? tenon::FinishReason::stop : tenon::FinishReason::length;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Event event{
@@ -212,6 +214,106 @@ BOOST_AUTO_TEST_CASE(reasons_in_loraxs_order) {
   BOOST_TEST(reason({300, end_of_text()}, 2) == "length");
   BOOST_TEST(reason({300, end_of_text()}, 3) == "eos_token");
   BOOST_TEST(reason({300, 301}, 5, true) == "eos_token");
+}
+
+namespace {
+
+MessagesWriter messages(std::vector<std::string> stops, std::size_t client_stops, bool stream, AnswerStyle style = {},
+                        bool keeps_stop = false) {
+  return MessagesWriter({.id = "x",
+                         .model = "m",
+                         .stream = stream,
+                         .style = std::move(style),
+                         .stops = std::move(stops),
+                         .client_stops = client_stops,
+                         .keeps_stop = keeps_stop});
+}
+
+// The data of events that have a name.
+std::vector<Json> named_data_of(std::string sse) {
+  std::string data;
+  for (std::size_t at = 0; at < sse.size();) {
+    const std::size_t end = sse.find('\n', at) + 1;
+    if (sse.compare(at, 7, "event: ") != 0) data += sse.substr(at, end - at);
+    at = end;
+  }
+  return data_of(data, false);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(messages_name_the_stop_sequence_that_ended_them) {
+  std::mt19937 random(7);
+  int by_client = 0, by_template = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const auto tokens = random_tokens(random);
+    const auto stops = random_stops(random, tokens);
+    const std::size_t client_stops = stops.empty() ? 0 : random() % (stops.size() + 1);
+    const bool keeps = round % 5 == 0;
+    bool cut = false;
+    const auto expected = events_of(tokens, stops, false, &cut, keeps);
+    const auto events = events_of(tokens, stops, false, nullptr, true);
+    MessagesWriter one = messages(stops, client_stops, false, {}, keeps),
+                   other = messages(stops, client_stops, true, {}, keeps);
+    const Json body = whole(one, events);
+    std::string text;
+    for (const Event& event : expected) text += event.text;
+    std::string told;
+    for (const Json& block : body["content"]) told += block["text"].get<std::string>();
+    BOOST_REQUIRE_EQUAL(told, text);
+    const bool client = cut && client_stops == stops.size();
+    by_client += client;
+    by_template += cut && !client;
+    const bool length = expected.back().reason == tenon::FinishReason::length;
+    BOOST_REQUIRE_EQUAL(body["stop_reason"].get<std::string>(), length   ? "max_tokens"
+                                                                : client ? "stop_sequence"
+                                                                         : "end_turn");
+    BOOST_REQUIRE(body["stop_sequence"] == (client ? Json(stops.back()) : Json(nullptr)));
+    std::string in_pieces;
+    Json delta;
+    for (const Json& event : named_data_of(streamed(other, events))) {
+      if (event["type"] == "content_block_delta") in_pieces += event["delta"]["text"].get<std::string>();
+      if (event["type"] == "message_delta") delta = event["delta"];
+    }
+    BOOST_REQUIRE_EQUAL(in_pieces, text);
+    BOOST_REQUIRE(delta["stop_reason"] == body["stop_reason"]);
+    BOOST_REQUIRE(delta["stop_sequence"] == body["stop_sequence"]);
+  }
+  BOOST_TEST(by_client > 100);
+  BOOST_TEST(by_template > 100);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_is_cut_is_no_reason_to_call) {
+  const AnswerStyle style{.tools = tool_style_of("<tool_call>")};
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1, \"b\": 2}}\n</tool_call>";
+  struct Case {
+    std::string text, stop;
+    const char *chat, *message;
+    Json status;  // of the item
+  };
+  for (const Case& c : {Case{call, "", "tool_calls", "tool_use", "completed"},
+                        {call, "</tool_call>", "tool_calls", "stop_sequence", "completed"},
+                        {call, "\"b\"", "stop", "stop_sequence", "incomplete"},
+                        {call.substr(0, 50), "", "stop", "end_turn", "incomplete"},
+                        {"A text.", "", "stop", "end_turn", "completed"}}) {
+    std::vector<TokenId> tokens = tokenizer().encode(c.text);
+    tokens.push_back(end_of_text());
+    const std::vector<std::string> stops = c.stop.empty() ? std::vector<std::string>{} : std::vector{c.stop};
+    OpenAiWriter chat({.chat = true, .id = "x", .model = "m", .prompts = {{1}}, .echoes = {""}, .style = style},
+                      tokenizer());
+    BOOST_TEST(whole(chat, events_of(tokens, stops))["choices"][0]["finish_reason"] == c.chat, c.text << c.stop);
+    MessagesWriter message = messages(stops, stops.size(), false, style);
+    BOOST_TEST(whole(message, events_of(tokens, stops, false, nullptr, true))["stop_reason"] == c.message,
+               c.text << c.stop);
+    ResponsesWriter response({.id = "x", .model = "m", .style = style, .request = {}});
+    BOOST_TEST(whole(response, events_of(tokens, stops))["output"].back()["status"] == c.status, c.text << c.stop);
+    tokens.pop_back();
+    OpenAiWriter cut({.chat = true, .id = "x", .model = "m", .prompts = {{1}}, .echoes = {""}, .style = style},
+                     tokenizer());
+    if (c.stop.empty()) BOOST_TEST(whole(cut, events_of(tokens, {}))["choices"][0]["finish_reason"] == "length");
+    MessagesWriter short_message = messages({}, 0, false, style);
+    BOOST_TEST(whole(short_message, events_of(tokens, {}))["stop_reason"] == "max_tokens");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(answers_that_are_cut_short_are_errors) {

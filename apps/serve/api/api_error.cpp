@@ -102,7 +102,55 @@ Wire openai_wire(Kind kind) {
   return {500, "server_error"};
 }
 
-Wire wire(Kind kind, Dialect dialect) { return dialect == Dialect::lorax ? lorax_wire(kind) : openai_wire(kind); }
+Wire anthropic_wire(Kind kind) {
+  switch (kind) {
+    case Kind::malformed:
+    case Kind::invalid:
+    case Kind::adapter_unusable:
+      return {400, "invalid_request_error"};
+    case Kind::unknown_adapter:
+    case Kind::bad_adapter_name:
+    case Kind::not_found:
+      return {404, "not_found_error"};
+    case Kind::unauthorized:
+      return {401, "authentication_error"};
+    case Kind::forbidden:
+    case Kind::not_permitted:
+      return {403, "permission_error"};
+    case Kind::too_large:
+      return {413, "request_too_large"};
+    case Kind::unsupported_media:
+      return {415, "invalid_request_error"};
+    case Kind::not_implemented:
+      return {501, "invalid_request_error"};
+    case Kind::overloaded:
+      return {529, "overloaded_error"};
+    case Kind::rate_limited:
+      return {429, "rate_limit_error"};
+    case Kind::unavailable:
+      return {503, "overloaded_error"};
+    case Kind::engine:
+    case Kind::incomplete:
+      return {500, "api_error"};
+    case Kind::timeout:
+      return {504, "timeout_error"};
+    case Kind::method_not_allowed:
+      return {405, "invalid_request_error"};
+  }
+  return {500, "api_error"};
+}
+
+Wire wire(Kind kind, Dialect dialect) {
+  switch (dialect) {
+    case Dialect::lorax:
+      return lorax_wire(kind);
+    case Dialect::openai:
+      return openai_wire(kind);
+    case Dialect::anthropic:
+      return anthropic_wire(kind);
+  }
+  return {500, "server_error"};
+}
 
 struct Name {
   std::string_view engine, lorax, openai;
@@ -132,6 +180,7 @@ bool points_into_schema(std::string_view where) { return where.starts_with('#') 
 std::string param_of(std::string_view where, Dialect dialect) {
   for (const Name& name : kNames)
     if (name.engine == where) return std::string(dialect == Dialect::lorax ? name.lorax : name.openai);
+  if (where == "stop" && dialect == Dialect::anthropic) return "stop_sequences";
   for (const std::string_view name : kCalledAlike)
     if (name == where) return std::string(name);
   return points_into_schema(where) ? "response_format" : "";
@@ -166,14 +215,18 @@ ApiError about_adapter(const tenon::Error& error, Dialect dialect) {
     return unknown_adapter(name);
   }
   if (error.kind() == Of::invalid_request && error.where() == "adapter") return invalid(error, dialect);
-  return {Kind::adapter_unusable, shown(error.what(), 1000), dialect == Dialect::openai ? "model" : "adapter_id"};
+  return {Kind::adapter_unusable, shown(error.what(), 1000), dialect == Dialect::lorax ? "adapter_id" : "model"};
 }
 
 }  // namespace
 
 Dialect dialect_of(std::string_view path) {
-  const bool below = path.starts_with("/v1") && (path.size() == 3 || path[3] == '/' || path[3] == '?');
-  return below ? Dialect::openai : Dialect::lorax;
+  const auto is_below = [&](std::string_view folder) {
+    return path.starts_with(folder) &&
+           (path.size() == folder.size() || path[folder.size()] == '/' || path[folder.size()] == '?');
+  };
+  if (is_below("/v1/messages")) return Dialect::anthropic;
+  return is_below("/v1") ? Dialect::openai : Dialect::lorax;
 }
 
 ApiError unknown_adapter(std::string_view name, std::string param) {
@@ -214,6 +267,8 @@ std::string body(const ApiError& error, Dialect dialect) {
   if (dialect == Dialect::lorax) {
     json["error"] = std::string(as.prefix) + error.what();
     json["error_type"] = as.type;
+  } else if (dialect == Dialect::anthropic) {
+    json = {{"type", "error"}, {"error", tenon::OrderedJson{{"type", as.type}, {"message", error.what()}}}};
   } else {
     tenon::OrderedJson& inner = json["error"];
     inner["message"] = error.what();

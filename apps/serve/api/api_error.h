@@ -1,4 +1,4 @@
-// What a request is refused with, in the words of both dialects.
+// What a request is refused with, in the words of each dialect.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace serve {
 
-enum class Dialect { lorax, openai };
+enum class Dialect { lorax, openai, anthropic };
 
-// openai for everything below /v1, known or not; lorax for the rest.
+// anthropic for /v1/messages and below; openai for everything else below /v1, known or not; lorax for the rest.
 Dialect dialect_of(std::string_view path);
 
 struct ApiError : std::runtime_error {

@@ -13,12 +13,12 @@ constexpr tenon::JsonLimits kLimits{.depth = 64, .values = 400'000, .refusal = t
 
 bool has_nul(const std::string& text) { return text.find('\0') != text.npos; }
 
-// As deep as kLimits at most.
-bool holds_nul(const tenon::Json& json) {
-  if (json.is_string()) return has_nul(json.get_ref<const std::string&>());
+template <class J>
+bool finds_nul(const J& json) {
+  if (json.is_string()) return has_nul(json.template get_ref<const std::string&>());
   if (!json.is_structured()) return false;
   for (const auto& [key, value] : json.items())
-    if ((json.is_object() && has_nul(key)) || holds_nul(value)) return true;
+    if ((json.is_object() && has_nul(key)) || finds_nul(value)) return true;
   return false;
 }
 
@@ -30,6 +30,9 @@ void refuse_nul(const tenon::Json& json) {
 }
 
 }  // namespace
+
+bool holds_nul(const tenon::OrderedJson& json) { return finds_nul(json); }
+bool holds_nul(const tenon::Json& json) { return finds_nul(json); }
 
 tenon::OrderedJson Body::ordered() const { return tenon::parse_json<tenon::OrderedJson>(text, "", kLimits); }
 

@@ -18,4 +18,8 @@ struct Body {
 // invalid: a NUL in a string, escaped as it may be.
 Body parse_body(std::string_view text);
 
+// Whether a text or a key holds a NUL character. Recurses as deep as the JSON.
+bool holds_nul(const tenon::OrderedJson& json);
+bool holds_nul(const tenon::Json& json);
+
 }  // namespace serve

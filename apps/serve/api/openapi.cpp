@@ -242,7 +242,7 @@ constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"Completion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"text_completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","text","finish_reason"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
     {"ChatCompletion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","required":["role"]},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
     {"Response", R"({"type":"object","required":["id","object","created_at","model","status","output"],"properties":{"id":{"type":"string"},"object":{"const":"response"},"created_at":{"type":"integer"},"model":{"type":"string"},"status":{"enum":["completed","incomplete"]},"output":{"type":"array","items":{"type":"object","required":["type","id"]}}}})"},
-    {"AnthropicMessage", R"({"type":"object","required":["id","type","role","model","content","stop_reason","usage"],"properties":{"id":{"type":"string"},"type":{"const":"message"},"role":{"const":"assistant"},"content":{"type":"array","items":{"type":"object","required":["type"]}},"stop_reason":{"enum":["end_turn","max_tokens","tool_use"]}}})"},
+    {"AnthropicMessage", R"({"type":"object","required":["id","type","role","model","content","stop_reason","usage"],"properties":{"id":{"type":"string"},"type":{"const":"message"},"role":{"const":"assistant"},"content":{"type":"array","items":{"type":"object","required":["type"]}},"stop_reason":{"enum":["end_turn","max_tokens","stop_sequence","tool_use"]},"stop_sequence":{"type":["string","null"]}}})"},
     {"Prompt", R"({"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}})"},
     {"Tokens", R"({"type":"array","items":{"type":"object","required":["id","text","start","stop"],"properties":{"id":{"type":"integer"},"text":{"type":"string"},"start":{"type":"integer"},"stop":{"type":"integer"}}}})"},
     {"Info", R"({"type":"object","required":["model_id","version","max_total_tokens"],"properties":{"model_id":{"type":"string"},"version":{"type":"string"},"max_total_tokens":{"type":"integer"}}})"},
@@ -254,6 +254,7 @@ constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"Steps", R"({"type":"object","required":["steps"],"properties":{"steps":{"type":"array"}}})"},
     {"OpenApi", R"({"type":"object","required":["openapi","info","paths"]})"},
     {"LoraxError", R"({"type":"object","required":["error","error_type"],"properties":{"error":{"type":"string"},"error_type":{"type":"string"}}})"},
+    {"AnthropicError", R"({"type":"object","required":["type","error"],"properties":{"type":{"const":"error"},"error":{"type":"object","required":["type","message"],"properties":{"type":{"type":"string"},"message":{"type":"string"}}}}})"},
     {"OpenAiError", R"({"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["message","type","param","code"],"properties":{"message":{"type":"string"},"type":{"type":"string"},"param":{"type":["string","null"]},"code":{"type":["string","integer","null"]}}}}})"},
 };
 
@@ -310,9 +311,14 @@ OrderedJson members_schema(const PlaceName& place, bool lenient) {
   return schema;
 }
 
+const char* error_schema(Dialect dialect) {
+  if (dialect == Dialect::lorax) return "LoraxError";
+  return dialect == Dialect::openai ? "OpenAiError" : "AnthropicError";
+}
+
 OrderedJson responses(const Route& route) {
   const Dialect dialect = dialect_of(route.path);
-  const OrderedJson error = content("application/json", ref(dialect == Dialect::lorax ? "LoraxError" : "OpenAiError"));
+  const OrderedJson error = content("application/json", ref(error_schema(dialect)));
   OrderedJson all = OrderedJson::object();
   OrderedJson good = OrderedJson::object();
   if (route.answer.find('/') != route.answer.npos)

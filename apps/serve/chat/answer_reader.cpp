@@ -79,7 +79,8 @@ void AnswerReader::take_start() {
   const std::size_t blanks = first_not_blank(pending_);
   const std::string_view rest = std::string_view(pending_).substr(blanks);
   if (rest.empty() && !ended_) return;
-  const std::string& think = style_.think.begin;
+  // An answer has one part of reasoning, as for the constraint: a second marker is text.
+  const std::string_view think = strips_ ? std::string_view() : std::string_view(style_.think.begin);
   if (!think.empty() && rest.starts_with(think)) {
     pending_.erase(0, blanks + think.size());
     state_ = State::thinking;

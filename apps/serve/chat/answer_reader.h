@@ -32,6 +32,8 @@ class AnswerReader {
   std::vector<AnswerPart> push(std::string_view text);
   std::vector<AnswerPart> finish();  // the answer has ended
   int calls() const { return calls_; }
+  // After finish(): whether all calls are whole, and there are some. The end of the answer may have cut the last one.
+  bool has_whole_calls() const { return calls_ > 0 && state_ != State::header && state_ != State::arguments; }
 
  private:
   // start: before the first character that is not white space. between: after the marker, outside of a call. header: in
@@ -56,7 +58,7 @@ class AnswerReader {
   const AnswerStyle style_;
   State state_;
   bool ended_ = false;     // finish() was called
-  bool strips_ = false;    // white space in front of the next text is dropped: it follows the reasoning
+  bool strips_ = false;    // the reasoning is over: white space in front of the next text is dropped
   std::string pending_;    // not told yet
   std::string call_text_;  // header: the call so far
   int depth_ = 0;

@@ -240,6 +240,9 @@ bool HttpParser::has_head() const { return impl_->has_head(); }
 bool HttpParser::complete() const { return impl_->complete(); }
 HttpRequest& HttpParser::request() const { return impl_->request(); }
 
-std::string_view reason_phrase(int status) { return view(http::obsolete_reason(static_cast<http::status>(status))); }
+std::string_view reason_phrase(int status) {
+  if (status == 529) return "Overloaded";  // Anthropic's, of no standard
+  return view(http::obsolete_reason(static_cast<http::status>(status)));
+}
 
 }  // namespace serve

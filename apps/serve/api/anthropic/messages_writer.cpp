@@ -15,21 +15,44 @@ MessagesWriter::MessagesWriter(Terms terms) : terms_(std::move(terms)), reader_(
 }
 
 void MessagesWriter::take(const Event& event) {
-  refuse_failed(event, Dialect::openai);
+  refuse_failed(event, Dialect::anthropic);
   const bool ended = event.kind == Event::Kind::finished;
   if (!ended) {
     ++tokens_;
   }
-  for (const AnswerPart& part : reader_.push(event.text)) read(part);
+  for (const AnswerPart& part : reader_.push(without_stop(event))) read(part);
   if (!ended) return;
   for (const AnswerPart& part : reader_.finish()) read(part);
   end_block();
-  reason_ = event.reason == tenon::FinishReason::length ? "max_tokens" : reader_.calls() > 0 ? "tool_use" : "end_turn";
+  reason_ = reason_of(event);
   if (!terms_.stream) return;
-  send("message_delta", {{"delta", OrderedJson{{"stop_reason", reason_}, {"stop_sequence", nullptr}}},
+  send("message_delta", {{"delta", OrderedJson{{"stop_reason", reason_}, {"stop_sequence", stop_json()}}},
                          {"usage", OrderedJson{{"input_tokens", terms_.prompt_tokens}, {"output_tokens", tokens_}}}});
   send("message_stop", OrderedJson::object());
 }
+
+// A stop ends the text of the last token, and no other text contains one. Of several that end there, the longest began
+// first: that is the one that was found.
+std::string MessagesWriter::without_stop(const Event& event) {
+  std::string text = event.text;
+  if (!event.final) return text;
+  const std::vector<std::string>& stops = terms_.stops;
+  const std::string* found = nullptr;
+  for (const std::string& stop : stops)
+    if (text.ends_with(stop) && (!found || stop.size() > found->size())) found = &stop;
+  if (!found) return text;
+  if (static_cast<std::size_t>(found - stops.data()) < terms_.client_stops) stop_ = *found;
+  if (!terms_.keeps_stop) text.resize(text.size() - found->size());
+  return text;
+}
+
+const char* MessagesWriter::reason_of(const Event& event) const {
+  if (event.reason == tenon::FinishReason::length) return "max_tokens";
+  if (stop_) return "stop_sequence";
+  return reader_.has_whole_calls() ? "tool_use" : "end_turn";
+}
+
+OrderedJson MessagesWriter::stop_json() const { return stop_ ? OrderedJson(*stop_) : OrderedJson(nullptr); }
 
 void MessagesWriter::read(const AnswerPart& part) {
   if (part.kind == BlockOf::reasoning && !terms_.shows_reasoning) return;
@@ -80,7 +103,7 @@ OrderedJson MessagesWriter::message(bool begins) const {
           {"model", terms_.model},
           {"content", std::move(content)},
           {"stop_reason", reason_ ? OrderedJson(reason_) : OrderedJson(nullptr)},
-          {"stop_sequence", nullptr},
+          {"stop_sequence", stop_json()},
           {"usage", OrderedJson{{"input_tokens", terms_.prompt_tokens}, {"output_tokens", begins ? 0 : tokens_}}}};
 }
 
@@ -93,8 +116,7 @@ void MessagesWriter::send(const char* type, OrderedJson members) {
 }
 
 std::string MessagesWriter::failure(const ApiError& error) {
-  send("error", {{"error", OrderedJson{{"type", "api_error"}, {"message", error.what()}}}});
-  return std::exchange(streamed_, {});
+  return std::exchange(streamed_, {}) + "event: error\n" + sse(body(error, Dialect::anthropic));
 }
 
 }  // namespace serve

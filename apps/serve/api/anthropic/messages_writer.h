@@ -1,5 +1,7 @@
 // Answers as Anthropic's Messages API writes them.
 #pragma once
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,11 @@ class MessagesWriter final : public Writer {
     bool stream = false;
     bool shows_reasoning = true;
     AnswerStyle style = {};
+    // Texts that end the answer: the client's stop sequences, then those of the template. The request must have
+    // Options::include_stop, so that the text tells which of them came.
+    std::vector<std::string> stops = {};
+    std::size_t client_stops = 0;
+    bool keeps_stop = false;  // the text of the stop is a part of the answer
   };
 
   explicit MessagesWriter(Terms terms);
@@ -36,11 +43,14 @@ class MessagesWriter final : public Writer {
     std::string text, name, id;  // call: the arguments
   };
 
+  std::string without_stop(const tenon::Event& event);
+  const char* reason_of(const tenon::Event& event) const;
   void read(const AnswerPart& part);
   void begin(const AnswerPart& part);
   void end_block();
   tenon::OrderedJson block_json(const Block& block) const;
   tenon::OrderedJson message(bool begins) const;
+  tenon::OrderedJson stop_json() const;
   void send(const char* type, tenon::OrderedJson members);
 
   const Terms terms_;
@@ -48,7 +58,8 @@ class MessagesWriter final : public Writer {
   std::vector<Block> blocks_;
   bool open_ = false;  // the last block is being written
   int tokens_ = 0;
-  const char* reason_ = nullptr;  // null: being written
+  const char* reason_ = nullptr;          // null: being written
+  std::optional<std::string> stop_ = {};  // the client's stop sequence that ended the answer
   std::string streamed_;
 };
 

@@ -73,6 +73,7 @@ OrderedJson calls_of(const Json& list, const OrderedJson& ordered, const std::st
         function->refuse("arguments", "must be a text that holds a JSON object: " + std::string(error.what()));
       }
       if (!arguments.is_object()) function->refuse("arguments", "must be a text that holds a JSON object");
+      if (holds_nul(arguments)) function->refuse("arguments", "must not hold a NUL character");
     }
     OrderedJson out = OrderedJson::object();
     for (const auto& [key, value] : ordered[i].items()) {

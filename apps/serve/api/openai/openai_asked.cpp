@@ -1,7 +1,6 @@
 #include "serve/api/openai/openai_asked.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -14,6 +13,7 @@
 #include "serve/api/openai/responses_request.h"
 #include "serve/api/openai/responses_writer.h"
 #include "serve/text.h"
+#include "tenon/constrain/budget.h"
 #include "tenon/constrain/calls.h"
 
 namespace serve {
@@ -36,8 +36,7 @@ struct OpenAiAsked {
               .logprobs = request.options.top_logprobs >= 0,
               .alternatives = request.options.top_logprobs,
               .prompt_logprobs = request.prompt_logprobs,
-              .return_token_ids = request.return_token_ids,
-              .skip_special = request.options.skip_special_tokens},
+              .return_token_ids = request.return_token_ids},
         common{.adapters = request.adapters, .options = request.options} {
     need_adapters(model, request.adapters, request.adapter_field);
     if (!request.seed_given) common.options.seed = random_bits();
@@ -62,6 +61,7 @@ struct OpenAiAsked {
 
   Asked finish(Model& model) {
     take_listed(model, asked, "logprobs");
+    terms.skip_special = common.options.skip_special_tokens;
     terms.ends = ends_of(model, common.options);
     asked.writer = std::make_unique<OpenAiWriter>(std::move(terms), model.tokenizer());
     return std::move(asked);
@@ -94,14 +94,14 @@ tenon::constrain::CallsForm calls_form(const ToolChoice& choice, const AnswerSty
 // Functions whose schema cannot be enforced may have any arguments, unless they are strict or must be called.
 template <class Compile>
 void loosen(ToolChoice& choice, const Compile& compile) {
-  // A try may take ConstraintLimits::time. Those of a request take little more together.
-  const auto until = tenon::Clock::now() + std::chrono::milliseconds(1200);
+  // A try may take ConstraintLimits::time. Those of a request take little more together. CPU time, as of the tries.
+  const auto until = tenon::constrain::thread_cpu_time() + tenon::constrain::ConstraintLimits{}.time;
   for (FunctionTool& each : choice.functions) {
     ToolChoice alone = choice;
     alone.functions = {each};
     const bool may_be_loose = !each.strict && !choice.is_forced();
     try {
-      if (!may_be_loose || tenon::Clock::now() < until) {
+      if (!may_be_loose || tenon::constrain::thread_cpu_time() < until) {
         compile(alone);
         continue;
       }
@@ -112,6 +112,14 @@ void loosen(ToolChoice& choice, const Compile& compile) {
   }
 }
 
+// Markers are read from the text: those that are special tokens must be in it. A constraint of calls allows no other
+// special token.
+void show_markers(const Model& model, const AnswerStyle& style, tenon::Options& options) {
+  const auto is_special = [&](const std::string& text) { return model.tokenizer().special(text).has_value(); };
+  if ((style.tools && is_special(style.tools->marker)) || is_special(style.think.begin) || is_special(style.think.end))
+    options.skip_special_tokens = false;
+}
+
 void constrain_calls(Model& model, ToolChoice choice, const AnswerStyle& style, tenon::Request& request) {
   const auto compile = [&](const ToolChoice& some) { return model.constraint(calls_form(some, style)); };
   try {
@@ -120,10 +128,6 @@ void constrain_calls(Model& model, ToolChoice choice, const AnswerStyle& style, 
     loosen(choice, compile);
     request.constraint = compile(choice);
   }
-  const auto is_special = [&](const std::string& text) { return model.tokenizer().special(text).has_value(); };
-  // The markers are read from the text. The constraint allows no other special token.
-  if (is_special(style.tools->marker) || is_special(style.think.begin) || is_special(style.think.end))
-    request.options.skip_special_tokens = false;
   if (!choice.is_forced()) return;
   try {  // a call that is begun is completed within max_tokens
     request.options.finish_within_budget = request.constraint->counts_tokens();
@@ -141,6 +145,7 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   style.thinking = chat.thinking;
   // A form begins with the answer's first token, so there is no reasoning before it.
   if (!request.tells_reasoning || request.form || request.tools.is_forced()) style.think = {}, style.thinking = false;
+  show_markers(model, style, made.common.options);
   if (calls) constrain_calls(model, request.tools, style, made.common);
   keep_last(chat.ids, request.truncate);
   made.add(model, request, std::move(chat.ids), {});
@@ -203,6 +208,7 @@ Asked responses_asked(Model& model, std::string_view body, const std::string& id
 Asked messages_asked(Model& model, std::string_view body, const std::string& id) {
   ChatRequest request = parse_messages(body, model.context());
   OpenAiAsked made(model, request, id);
+  made.common.options.include_stop = true;  // the answer names its stop sequence
   AnswerStyle style = add_chat(model, request, made);
   made.asked.writer = std::make_unique<MessagesWriter>(
       MessagesWriter::Terms{.id = id,
@@ -210,7 +216,10 @@ Asked messages_asked(Model& model, std::string_view body, const std::string& id)
                             .prompt_tokens = static_cast<int>(made.terms.prompts.front().size()),
                             .stream = request.stream,
                             .shows_reasoning = request.shows_reasoning,
-                            .style = std::move(style)});
+                            .style = std::move(style),
+                            .stops = made.common.options.stop,
+                            .client_stops = request.options.stop.size(),
+                            .keeps_stop = request.options.include_stop});
   return std::move(made.asked);
 }
 

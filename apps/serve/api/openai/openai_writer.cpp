@@ -81,7 +81,8 @@ void OpenAiWriter::read(Choice& choice, const std::string& text, bool ended) {
     }
     if (terms_.stream) choice.parts.push_back(std::move(part));
   }
-  if (ended && !choice.calls.empty() && choice.reason == std::string_view("stop")) choice.reason = "tool_calls";
+  if (ended && choice.reader->has_whole_calls() && choice.reason == std::string_view("stop"))
+    choice.reason = "tool_calls";
 }
 
 OrderedJson OpenAiWriter::message_of(const Choice& choice) const {

@@ -27,6 +27,7 @@ void ResponsesWriter::take(const Event& event) {
   if (items_.empty()) begin({PartOf::text, ""});  // an answer has a message
   const bool cut = event.reason == tenon::FinishReason::length;
   status_ = cut ? "incomplete" : "completed";
+  cuts_call_ = items_.back().kind == PartOf::call && !reader_.has_whole_calls();
   end_item();
   if (terms_.stream) send(cut ? "response.incomplete" : "response.completed", {{"response", response()}});
 }
@@ -106,7 +107,10 @@ OrderedJson ResponsesWriter::part_json(const Item& item) const {
 
 OrderedJson ResponsesWriter::item_json(const Item& item) const {
   const bool last = &item == &items_.back();
-  const char* const status = !item.done ? "in_progress" : last && status_ ? status_ : "completed";
+  const char* const status = !item.done           ? "in_progress"
+                             : last && cuts_call_ ? "incomplete"
+                             : last && status_    ? status_
+                                                  : "completed";
   if (item.kind == PartOf::call)
     return {{"type", "function_call"}, {"id", item.id},          {"call_id", item.call_id},
             {"name", item.name},       {"arguments", item.text}, {"status", status}};

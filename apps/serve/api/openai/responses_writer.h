@@ -57,6 +57,7 @@ class ResponsesWriter final : public Writer {
   std::vector<Item> items_;
   int tokens_ = 0, reasoning_tokens_ = 0, sequence_ = 0;
   const char* status_ = nullptr;  // null: being written
+  bool cuts_call_ = false;        // the answer ended within its last call
   bool failed_ = false;
   std::string error_, streamed_;
 };
