@@ -8,7 +8,8 @@ std::vector<MenuEntry> twin_engines() {
   return {
       menu_entry<BFloat16, PagedKV, FlashAttention>(),      menu_entry<BFloat16Dot, PagedKV, FlashAttention>(),
       menu_entry<ZeroPointInt8, PagedKV, FlashAttention>(), menu_entry<ZeroPointInt8Act8, PagedKV, FlashAttention>(),
-      menu_entry<GroupInt4, PagedKV, FlashAttention>(),     menu_entry<GroupInt4Act8, PagedKV, FlashAttention>()};
+      menu_entry<GroupInt4, PagedKV, FlashAttention>(),     menu_entry<GroupInt4Act8, PagedKV, FlashAttention>(),
+      menu_entry<GroupInt8, PagedKV, FlashAttention>(),     menu_entry<NormalFloat4, PagedKV, FlashAttention>()};
 }
 
 }  // namespace program

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "helpers.h"
+#include "mixture_problem.h"
 #include "tenon/ops/cpu/mixture.h"
 
 BOOST_AUTO_TEST_SUITE(ops_mixture)
@@ -14,42 +14,9 @@ using namespace tenon::test;
 
 namespace {
 
-using View = Float32::View;
-
-// A mixture with rows in memory of their own.
-struct Problem {
-  int hidden, inner, experts, chosen;
-  RouterKind kind;
-  ExpertGate gate;
-  Matrix x, start, router, router_bias;
-  std::vector<Matrix> ups, downs, up_biases, down_biases;
-  std::vector<Packed<Float32>> packed_ups, packed_downs;
-  std::vector<ExpertParts<View, const float*>> parts;
-
-  Problem(int width, int wide, int count, int most, RouterKind how, ExpertGate of = {})
-      : hidden(width),
-        inner(wide),
-        experts(count),
-        chosen(most),
-        kind(how),
-        gate(of),
-        x(random_matrix(kMostRows, width, 1, width + 3)),
-        start(random_matrix(kMostRows, width, 2, width + 5)),
-        router(random_matrix(count, width, 3)),
-        router_bias(random_matrix(1, count, 4)) {
-    for (int e = 0; e < count; ++e) {
-      const auto seed = static_cast<std::uint64_t>(10 * e);
-      ups.push_back(random_matrix(2 * wide, width, 100 + seed));
-      downs.push_back(random_matrix(width, wide, 200 + seed));
-      up_biases.push_back(random_matrix(1, 2 * wide, 300 + seed));
-      down_biases.push_back(random_matrix(1, width, 400 + seed));
-    }
-    for (const Matrix& up : ups) packed_ups.emplace_back(up);
-    for (const Matrix& down : downs) packed_downs.emplace_back(down);
-    for (std::size_t e = 0; e < ups.size(); ++e) {
-      parts.push_back({{packed_ups[e].view(), up_biases[e].row(0)}, {packed_downs[e].view(), down_biases[e].row(0)}});
-    }
-  }
+struct Problem : MixtureProblem<Float32> {
+  using MixtureProblem::MixtureProblem;
+  Problem(MixtureProblem&& p) : MixtureProblem(std::move(p)) {}
 
   // The rows first .. first + rows - 1, added to their start.
   Matrix run(Cpu& device, int first, int rows) const {
@@ -59,8 +26,8 @@ struct Problem {
     for (int r = 0; r < rows; ++r)
       std::memcpy(y.row(r), start.row(first + r), static_cast<std::size_t>(hidden) * sizeof(float));
     ExpertMemory memory{px.view(), out.view(), both.view(), {}, {}};
-    mixture(device, MixtureArgs<View>{x.view(first, rows), router.row(0), router_bias.row(0), parts, chosen, kind, gate,
-                                      &memory, y.view()});
+    mixture(device, MixtureArgs<View>{x.view(first, rows), router.row(0), router_bias.row(0), parts, nullptr, chosen,
+                                      kind, gate, &memory, y.view()});
     BOOST_TEST(gaps_untouched(y));
     return y;
   }
@@ -137,11 +104,7 @@ double largest_difference(const Problem& p, const Matrix& all) {
 
 std::vector<Problem> problems() {
   std::vector<Problem> all;
-  all.emplace_back(48, 40, 8, 3, RouterKind::softmax);
-  all.emplace_back(77, 33, 5, 2, RouterKind::normalised);
-  all.emplace_back(48, 40, 4, 2, RouterKind::chosen_softmax, ExpertGate{Activation::silu, 1.5f, 1.702f});
-  all.emplace_back(16, 16, 3, 3, RouterKind::normalised);
-  all.emplace_back(20, 16, 6, 1, RouterKind::softmax);
+  for (auto& problem : mixture_problems()) all.emplace_back(std::move(problem));
   return all;
 }
 

@@ -232,8 +232,8 @@ class DecoderPass {
   void add_mixture(const auto& layer) {
     if constexpr (kReadsFloats && MixesExperts<D, W>) {
       mixture(device_,
-              MixtureArgs<W>{normed(layer.mlp_norm), layer.router, layer.router_bias, layer.experts, c_.experts_chosen,
-                             c_.router_kind, c_.expert_gate, &state_.activations.experts, x_});
+              MixtureArgs<W>{normed(layer.mlp_norm), layer.router, layer.router_bias, layer.experts, layer.expert_table,
+                             c_.experts_chosen, c_.router_kind, c_.expert_gate, &state_.activations.experts, x_});
     }
   }
 

@@ -65,6 +65,7 @@ class DecoderWeights {
   WeightStore<P, D> matrices_;
   WeightStore<H, D> heads_;
   typename D::Memory vectors_;
+  std::vector<typename D::Memory> expert_tables_;  // of layers with experts, where the device has such tables
   Parts parts_;
   std::size_t bytes_ = 0;
 };
@@ -100,6 +101,13 @@ DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool
         next += vector.size();
         return reinterpret_cast<const float*>(vector.data());
       });
+  if constexpr (TabulatesExperts<D, typename P::View>) {
+    for (auto& layer : parts_.layers) {
+      if (layer.experts.empty()) continue;
+      expert_tables_.push_back(expert_table(device, std::span<const typename Parts::Expert>(layer.experts)));
+      layer.expert_table = expert_tables_.back().data();
+    }
+  }
   bytes_ = matrices_.bytes() + heads_.bytes() + floats * sizeof(float);
 }
 

@@ -1,6 +1,7 @@
 // The parts of a decoder, generic in the types of a matrix and a vector: tensor names while a checkpoint is read, views
 // while a model runs.
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -74,6 +75,7 @@ struct DecoderParts {
     Vector sinks = {};  ///< [heads], a score that takes weight and has no value; most families have none
     Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture, which has no up and down
     std::vector<Expert> experts = {};
+    const std::byte* expert_table = nullptr;  ///< MixtureArgs::table
   };
   Head embedding;         ///< [vocab, embedding width]
   Head head;              ///< [vocab, embedding width]; equal to `embedding` if the model ties them

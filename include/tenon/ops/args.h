@@ -4,6 +4,7 @@
 // The order of summation is part of each op's meaning (docs/numerics.md). An output element depends on its own row and
 // on the sizes of the model, never on the number of rows, threads or other requests.
 #pragma once
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -152,7 +153,8 @@ struct MixtureArgs {
   const float* router;        ///< [experts, hidden]
   const float* router_bias;   ///< [experts] or null
   std::span<const ExpertParts<W, const float*>> experts;
-  int chosen;  ///< experts of a row
+  const std::byte* table;  ///< what expert_table() made of `experts` on this device, or null
+  int chosen;              ///< experts of a row
   RouterKind kind;
   ExpertGate gate;
   ExpertMemory* memory;
@@ -398,6 +400,13 @@ concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
 template <class D, class W>
 concept MixesExperts = requires(D& device, const MixtureArgs<W>& args) {
   mixture(device, args);
+};
+
+/// Refinement: mixture() reads a table of the experts in the device's memory. expert_table() makes it, for
+/// MixtureArgs::table, when the weights are loaded.
+template <class D, class W>
+concept TabulatesExperts = requires(D& device, std::span<const ExpertParts<W, const float*>> experts) {
+  { expert_table(device, experts) } -> std::same_as<typename D::Memory>;
 };
 
 /// Refinement: the op add_positions, which OPT 350M needs.

@@ -15,9 +15,10 @@ using namespace tenon::test;
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
-using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8,
-                           ZeroPointInt8Of<PerTensor>, GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot,
-                           ZeroPointInt8Act8, GroupInt4Act8, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
+using Formats =
+    std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, ZeroPointInt8Of<PerTensor>,
+               GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot, ZeroPointInt8Act8, GroupInt4Act8,
+               GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, GroupInt8, NormalFloat4>;
 
 static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>,
               "a GPU has no tiles of AMX's order");

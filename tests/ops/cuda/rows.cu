@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
   }
 }
 
-using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, ZeroPointInt8, GroupInt4>;
+using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, ZeroPointInt8, GroupInt4, GroupInt8, NormalFloat4>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(embedding, P, Formats) {
   Cpu cpu = reference_cpu();

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/normal_float4.h"
 #include "tenon/core/panels.h"
 #include "tenon/device/cuda_tuning.cuh"
 #include "tenon/ops/cpu/kernels.h"
@@ -17,11 +18,12 @@ inline bool is_whole(const void* p) {
 }  // copies are of sixteen bytes
 
 /// Base of column layouts: columns in ascending order, each product rounded once with the sum. A layout with groups
-/// says so and has float16 scales, [panels, groups, 16].
+/// says so and has scales of type Scale, [panels, groups, 16].
 struct FusedChain {
   static constexpr bool kPairs = false;  ///< column k of a chain is k ^ 1, up to an even number of columns
   static constexpr bool kBytes = true;   ///< panels lie in memory as column_bytes() says
   static constexpr int kLeastGroup = 0;  ///< columns that share a scale; 0: the whole row
+  using Scale = float16;                 ///< of a group
   static constexpr float kDecoding = 1;  ///< cost of a column, relative to float32, if threads decode what they add
   __device__ static float multiply_add(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
   __device__ static float activation(float x, int) { return x; }
@@ -69,20 +71,28 @@ struct CodeColumns : FusedChain {
   }
 };
 
-/// Codes 0 .. 15 in groups, read 16^min(i, 6) times too large against x times kNibbleUnits.
-struct Int4Columns : FusedChain {
-  static constexpr float kSums = -8.0f;
-  static constexpr int kLeastGroup = 32;
-  Int4Panels weight;
+/// Base of layouts whose scales belong to groups of columns. Panels: Int4Panels and its like.
+template <class Panels>
+struct GroupColumns : FusedChain {
+  using Scale = std::remove_cvref_t<decltype(*Panels{}.scales)>;
+  Panels weight;
 
   bool can_be_copied() const { return is_whole(weight.codes) && is_whole(weight.scales); }
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
-  __device__ bool needs_sums() const { return true; }
   __device__ int group() const { return weight.group; }
   /// [16] of the group that begins at column k
-  __device__ const float16* group_scales(int panel, int k) const {
+  __device__ const Scale* group_scales(int panel, int k) const {
     return weight.scales + (std::ptrdiff_t{panel} * weight.groups() + k / weight.group) * kPanelRows;
   }
+  __device__ float scaled(float value, int, int, float) const { return value; }
+};
+
+/// Codes 0 .. 15 in groups, read 16^min(i, 6) times too large against x times kNibbleUnits.
+struct Int4Columns : GroupColumns<Int4Panels> {
+  static constexpr float kSums = -8.0f;
+  static constexpr int kLeastGroup = 32;
+
+  __device__ bool needs_sums() const { return true; }
   static constexpr __host__ __device__ int column_bytes(int n) { return (n + 7) / 8 * kPanelRows * 4; }
   __device__ const void* columns(int panel, int k) const {
     return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows;
@@ -94,10 +104,52 @@ struct Int4Columns : FusedChain {
                      __fmul_rn(units, -8388608.0f));  // like to_float()
   }
   __device__ static float activation(float x, int i) { return __fmul_rn(x, power_of_16(i < 7 ? -i : -6)); }
-  __device__ float scaled(float value, int, int, float) const { return value; }
 
  private:
   __device__ static float power_of_16(int i) { return __uint_as_float(static_cast<std::uint32_t>(127 + 4 * i) << 23); }
+};
+
+/// Codes of a table of sixteen values, in groups. Each lane of a half-warp holds one value of the table and hands it to
+/// those that have its code, so all lanes of a warp must read together.
+struct NormalFloat4Columns : GroupColumns<NormalFloat4Panels> {
+  static constexpr float kSums = 0.0f;
+  static constexpr int kLeastGroup = NormalFloat4Panels::group;
+
+  __device__ bool needs_sums() const { return false; }
+  static constexpr __host__ __device__ int column_bytes(int n) { return (n + 7) / 8 * kPanelRows * 4; }
+  __device__ const void* columns(int panel, int k) const {
+    return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows;
+  }
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(bytes)[k / 8 * kPanelRows + lane];
+    return __shfl_sync(0xffffffffu, own_value(lane), static_cast<int>(word >> 4 * i & 15u));
+  }
+
+ private:
+  // Selects by comparisons: a table with a variable index would lie in local memory.
+  __device__ static float own_value(int lane) {
+    float own = normal_float4(0);
+#pragma unroll
+    for (int code = 1; code < 16; ++code) own = lane == code ? normal_float4(code) : own;
+    return own;
+  }
+};
+
+/// Signed codes in groups.
+struct GroupInt8Columns : GroupColumns<GroupInt8Panels> {
+  static constexpr float kSums = 0.0f;
+  static constexpr int kLeastGroup = GroupInt8Panels::group;
+  static constexpr float kDecoding = CudaTuning::decoding;
+
+  __device__ bool needs_sums() const { return false; }
+  /// Whole words of four columns.
+  static constexpr __host__ __device__ int column_bytes(int n) { return (n + 3) / 4 * 4 * kPanelRows; }
+  __device__ const void* columns(int panel, int k) const {
+    return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 4) * 4 * kPanelRows;
+  }
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    return to_float(reinterpret_cast<const std::int8_t*>(bytes)[(k + i) * kPanelRows + lane]);
+  }
 };
 
 /// Pairs of bfloat16, the second column of a pair first, like PairDot of ops/cpu/simd/dot_portable.inc. Subnormal
@@ -165,7 +217,9 @@ template <class Code>
 CodeColumns<Code> columns_of_layout(const CodePanels<Code>& weight, int) {
   return {{}, weight};
 }
-inline Int4Columns columns_of_layout(const Int4Panels& weight, int) { return {{}, weight}; }
+inline Int4Columns columns_of_layout(const Int4Panels& weight, int) { return {{{}, weight}}; }
+inline NormalFloat4Columns columns_of_layout(const NormalFloat4Panels& weight, int) { return {{{}, weight}}; }
+inline GroupInt8Columns columns_of_layout(const GroupInt8Panels& weight, int) { return {{{}, weight}}; }
 inline PairColumns columns_of_layout(const BFloat16Pairs& weight, int) { return {{}, weight}; }
 
 template <class W>

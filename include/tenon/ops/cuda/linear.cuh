@@ -151,17 +151,17 @@ __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile
   }
 }
 
-/// Half-warp g has Tokens tokens g, g + 8, ... and Panels panels of sixteen outputs. A thread has one output of each.
+/// The outputs of a block: rows block_token .. block_token + block_tokens - 1 of x, and panels blockIdx.x * Panels and
+/// following. Half-warp g has Tokens tokens g, g + 8, ... and Panels panels of sixteen outputs. A thread has one output
+/// of each. whole: copies_whole(x).
 template <int Panels, int Tokens, class Source>
-__global__ void __launch_bounds__(lanes::kThreads)
-    linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
+__device__ __forceinline__ void linear_block(const cpu::PanelJob& job, const MatrixView<const float>& x,
+                                             const Source& weight, bool whole, int block_token, int block_tokens) {
   using Tile = LinearTile<Panels, Tokens, Source>;
   using Stages = LinearStages<Tile, Source>;
   const Tile tile(x.rows);
   const int lane = lanes::lane(), first_panel = static_cast<int>(blockIdx.x) * Panels,
             own = static_cast<int>(threadIdx.x) / 16;
-  const int block_token = static_cast<int>(blockIdx.y) * Tile::kTokens,
-            block_tokens = min(Tile::kTokens, x.rows - block_token);
   Stages stages(tile, weight, x, first_panel, block_token, block_tokens, whole);
 
   float acc[Panels][Tokens], total[Panels][Tokens], strips[Tokens];
@@ -200,6 +200,14 @@ __global__ void __launch_bounds__(lanes::kThreads)
 }
 
 template <int Panels, int Tokens, class Source>
+__global__ void __launch_bounds__(lanes::kThreads)
+    linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
+  constexpr int kTokens = LinearTile<Panels, Tokens, Source>::kTokens;
+  const int block_token = static_cast<int>(blockIdx.y) * kTokens;
+  linear_block<Panels, Tokens>(job, x, weight, whole, block_token, min(kTokens, x.rows - block_token));
+}
+
+template <int Panels, int Tokens, class Source>
 void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   const LinearTile<Panels, Tokens, Source> tile(x.rows);
   const dim3 grid(static_cast<unsigned>((weight.panels() + Panels - 1) / Panels),
@@ -208,15 +216,21 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
                       static_cast<std::size_t>(tile.bytes()), job, x, weight, copies_whole(x));
 }
 
-/// Takes the block shape with the least cycles a column. A processor that has one block waits for its own chains and
-/// copies; several blocks share the processor.
+/// Throws Error (unsupported) if kernels cannot copy the weights.
 template <class Source>
-void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
+void check_copied(const Source& weight) {
   if (!weight.can_be_copied()) {
     throw Error(
         Error::Kind::unsupported, "weights",
         "a GPU copies panels by sixteen bytes: their codes, and scales of groups, must begin at a multiple of sixteen");
   }
+}
+
+/// Takes the block shape with the least cycles a column. A processor that has one block waits for its own chains and
+/// copies; several blocks share the processor.
+template <class Source>
+void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
+  check_copied(weight);
   using Launch = void (*)(Cuda&, const cpu::PanelJob&, MatrixView<const float>, const Source&);
   Launch best = nullptr;
   float least = 0;

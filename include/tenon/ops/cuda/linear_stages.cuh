@@ -28,7 +28,9 @@ struct LinearTile {
   static constexpr int kColumns = Columns, kStages = Stages;
   static constexpr int kStride = kColumns + 4;
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
-  static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup* kPanelRows * 2 : 0;
+  using Scale = typename Source::Scale;
+  static constexpr int kGroupBytes = kPanelRows * static_cast<int>(sizeof(Scale));  ///< of the scales of a group
+  static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup* kGroupBytes : 0;
 
   int rows;  ///< most rows of x of a block
 
@@ -36,8 +38,8 @@ struct LinearTile {
   __host__ __device__ int stage_bytes() const { return Panels * (kPanelBytes + kScaleBytes) + rows * kStride * 4; }
   __host__ __device__ int bytes() const { return kStages * stage_bytes(); }
   __device__ std::byte* codes(std::byte* stage, int panel) const { return stage + panel * kPanelBytes; }
-  __device__ float16* scales(std::byte* stage, int panel) const {
-    return reinterpret_cast<float16*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
+  __device__ Scale* scales(std::byte* stage, int panel) const {
+    return reinterpret_cast<Scale*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
   }
   __device__ float* x(std::byte* stage, int row) const {
     return reinterpret_cast<float*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
@@ -66,9 +68,10 @@ __device__ void stage_weights(const Tile& tile, const Source& weight, int first_
     }
   }
   if constexpr (Source::kLeastGroup > 0) {
-    const int units = (n + weight.group() - 1) / weight.group() * 2;  // a group has two units of sixteen bytes
+    constexpr int kUnit = 16 / static_cast<int>(sizeof(typename Tile::Scale));  // scales of a copy of sixteen bytes
+    const int units = (n + weight.group() - 1) / weight.group() * (kPanelRows / kUnit);
     for (int i = thread; i < Panels * units; i += lanes::kThreads) {
-      const int p = i / units, at = i % units * 8, panel = min(first_panel + p, weight.panels() - 1);
+      const int p = i / units, at = i % units * kUnit, panel = min(first_panel + p, weight.panels() - 1);
       copy_16_bytes(tile.scales(stage, p) + at, weight.group_scales(panel, begin) + at);
     }
   }
@@ -211,7 +214,7 @@ class LinearStages {
     const int begin = chunk * Tile::kColumns, n = columns_of(chunk), rows = copies_rows() ? rows_ * n * 4 : 0;
     if constexpr (Source::kBytes) {
       const int codes = Source::column_bytes(n),
-                scales = weight_.group() > 0 ? (n + weight_.group() - 1) / weight_.group() * kPanelRows * 2 : 0;
+                scales = weight_.group() > 0 ? (n + weight_.group() - 1) / weight_.group() * Tile::kGroupBytes : 0;
       arrival.expect(Panels * (codes + scales) + rows);
       for (int p = 0; p < Panels; ++p) {
         const int panel = min(first_panel_ + p, weight_.panels() - 1);

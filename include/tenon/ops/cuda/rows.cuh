@@ -202,6 +202,16 @@ __global__ void add_kernel(AddArgs args) {
     args.x.row(r)[c] = __fmaf_rn(args.scale, args.y.row(r)[c], args.x.row(r)[c]);
 }
 
+/// One block per row.
+template <class = void>
+__global__ void add_positions_kernel(AddPositionsArgs args) {
+  wait_for_earlier();
+  const int r = static_cast<int>(blockIdx.x);
+  const float* position = args.table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
+  for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x))
+    args.x.row(r)[c] = __fadd_rn(args.x.row(r)[c], position[c]);
+}
+
 /// Sixteen columns for sixteen threads.
 template <class = void>
 __global__ void finish_logits_kernel(FinishLogitsArgs args) {
@@ -276,6 +286,9 @@ inline void head_norm(Cuda& device, const HeadNormArgs& args) {
 }
 inline void add(Cuda& device, const AddArgs& args) {
   device.launch_early("add", cuda::add_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
+}
+inline void add_positions(Cuda& device, const AddPositionsArgs& args) {
+  device.launch_early("add_positions", cuda::add_positions_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
 }
 inline void finish_logits(Cuda& device, const FinishLogitsArgs& args) {
   dim3 grid = cuda::blocks(static_cast<std::size_t>(args.logits.cols), 1024);
