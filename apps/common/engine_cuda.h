@@ -5,11 +5,13 @@
 
 namespace program {
 
-template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention>
+// By default the paged cache with any element.
+template <class WeightP, class CacheP = tenon::AnyElementKV<tenon::PagedOf>, class AttentionP = tenon::FlashAttention>
 MenuEntry on_cuda() {
   return menu_entry<WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
 }
 
-std::vector<MenuEntry> cuda_integer_engines();  // engine_cuda_integers.cu
+std::vector<MenuEntry> cuda_integer_engines();      // engine_cuda_integers.cu
+std::vector<MenuEntry> cuda_tensor_core_engines();  // engine_cuda_tensor_cores.cu
 
 }  // namespace program

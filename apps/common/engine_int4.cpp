@@ -4,13 +4,13 @@
 namespace program {
 
 std::vector<MenuEntry> int4_engines() {
-  // Wider groups, for quantised checkpoints that have them.
-  std::vector<MenuEntry> entries{menu_entry<tenon::GroupInt4Of<64>, tenon::PagedKV, tenon::FlashAttention>(),
-                                 menu_entry<tenon::GroupInt4Of<128>, tenon::PagedKV, tenon::FlashAttention>()};
+  std::vector<MenuEntry> entries;
+  add_weight_entries<tenon::GroupInt4>(entries);
+  add_weight_entries<tenon::GroupInt4Of<64>>(entries);  // wider groups, for quantised checkpoints that have them
+  add_weight_entries<tenon::GroupInt4Of<128>>(entries);
+  add_weight_entries<tenon::GroupInt4Act8>(entries);
   add_weight_entries<tenon::GroupInt8>(entries);
   add_weight_entries<tenon::NormalFloat4>(entries);
-  add_weight_entries<tenon::GroupInt4>(entries);
-  add_weight_entries<tenon::GroupInt4Act8>(entries);
   return entries;
 }
 

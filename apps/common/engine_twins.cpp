@@ -5,11 +5,17 @@ namespace program {
 
 std::vector<MenuEntry> twin_engines() {
   using namespace tenon;
-  return {
-      menu_entry<BFloat16, PagedKV, FlashAttention>(),      menu_entry<BFloat16Dot, PagedKV, FlashAttention>(),
-      menu_entry<ZeroPointInt8, PagedKV, FlashAttention>(), menu_entry<ZeroPointInt8Act8, PagedKV, FlashAttention>(),
-      menu_entry<GroupInt4, PagedKV, FlashAttention>(),     menu_entry<GroupInt4Act8, PagedKV, FlashAttention>(),
-      menu_entry<GroupInt8, PagedKV, FlashAttention>(),     menu_entry<NormalFloat4, PagedKV, FlashAttention>()};
+  std::vector<MenuEntry> entries;
+  add_entry<Float32, PagedOf>(entries);
+  add_entry<BFloat16, PagedOf>(entries);
+  add_entry<BFloat16Dot, PagedOf>(entries);
+  add_entry<ZeroPointInt8, PagedOf>(entries);
+  add_entry<ZeroPointInt8Act8, PagedOf>(entries);
+  add_entry<GroupInt4, PagedOf>(entries);
+  add_entry<GroupInt4Act8, PagedOf>(entries);
+  add_entry<GroupInt8, PagedOf>(entries);
+  add_entry<NormalFloat4, PagedOf>(entries);
+  return entries;
 }
 
 }  // namespace program

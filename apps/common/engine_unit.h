@@ -5,16 +5,15 @@
 #include <string_view>
 
 #include "menu.h"
-#include "tenon/cache/contiguous.h"
-#include "tenon/cache/no_cache.h"
-#include "tenon/cache/paged.h"
-#include "tenon/cache/window.h"
+#include "tenon/cache/any_element.h"
 #include "tenon/engine/engine.h"
 #include "tenon/model/with_model.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/bfloat16_mma.h"
 #include "tenon/weights/float16.h"
+#include "tenon/weights/float16_mma.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
 #include "tenon/weights/group_int8.h"
@@ -31,12 +30,6 @@ namespace program {
 template <class Policy>
 inline constexpr std::string_view word = "";
 template <>
-inline constexpr std::string_view word<float> = "float32";
-template <>
-inline constexpr std::string_view word<tenon::bfloat16> = "bfloat16";
-template <>
-inline constexpr std::string_view word<std::int8_t> = "int8";
-template <>
 inline constexpr std::string_view word<tenon::Float32> = "float32";
 template <>
 inline constexpr std::string_view word<tenon::BFloat16> = "bfloat16";
@@ -45,7 +38,11 @@ inline constexpr std::string_view word<tenon::BFloat16Dot> = "bfloat16_dot";
 template <>
 inline constexpr std::string_view word<tenon::BFloat16Amx> = "bfloat16_amx";
 template <>
+inline constexpr std::string_view word<tenon::BFloat16Mma> = "bfloat16_mma";
+template <>
 inline constexpr std::string_view word<tenon::Float16> = "float16";
+template <>
+inline constexpr std::string_view word<tenon::Float16Mma> = "float16_mma";
 template <>
 inline constexpr std::string_view word<tenon::Float8<tenon::E4M3>> = "float8_e4m3";
 template <>
@@ -70,24 +67,48 @@ template <>
 inline constexpr std::string_view word<tenon::GroupInt8> = "int8_group32";
 template <>
 inline constexpr std::string_view word<tenon::NormalFloat4> = "nf4";
-template <>
-inline constexpr std::string_view word<tenon::FlashAttention> = "flash";
-template <>
-inline constexpr std::string_view word<tenon::DirectAttention> = "direct";
 template <class Element>
 inline constexpr std::string_view word<tenon::NoCacheOf<Element>> = "none";
 template <class Element>
 inline constexpr std::string_view word<tenon::ContiguousKVOf<Element>> = "contiguous";
 template <int Block, class Element>
 inline constexpr std::string_view word<tenon::PagedKVOf<Block, Element>> = "paged";
-
 template <int Block, class Element>
 inline constexpr std::string_view word<tenon::WindowKVOf<Block, Element>> = "window";
+template <template <class> class Of>
+inline constexpr std::string_view word<tenon::AnyElementKV<Of>> = word<Of<float>>;
 
+// Tokens of a block, of paged caches.
 template <class Cache>
 inline constexpr int block_of = 0;
 template <int Block, class Element>
 inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
+template <template <class> class Of>
+inline constexpr int block_of<tenon::AnyElementKV<Of>> = block_of<Of<float>>;
+
+// The elements of keys and values that an engine offers, in the order of KvType.
+inline constexpr std::string_view kElements[] = {"float32", "bfloat16", "float16", "int8"};
+template <class Cache>
+inline constexpr std::span<const std::string_view> elements_of = {};
+template <template <class> class Of>
+inline constexpr std::span<const std::string_view> elements_of<tenon::AnyElementKV<Of>> = kElements;
+template <int Block, class E>
+inline constexpr std::span<const std::string_view> elements_of<tenon::PagedKVOf<Block, E>> =
+    std::span(kElements).subspan(std::is_same_v<E, float>             ? 0
+                                 : std::is_same_v<E, tenon::bfloat16> ? 1
+                                 : std::is_same_v<E, tenon::float16>  ? 2
+                                                                      : 3,
+                                 1);
+
+// The attentions that an engine offers.
+template <class AttentionP>
+inline constexpr std::string_view kAttentions[] = {"flash"};
+template <>
+inline constexpr std::string_view kAttentions<tenon::DirectAttention>[] = {"direct"};
+template <>
+inline constexpr std::string_view kAttentions<tenon::FlashMma>[] = {"flash_mma"};
+template <>
+inline constexpr std::string_view kAttentions<tenon::AnyAttention>[] = {"flash", "direct"};
 
 template <class WeightP, class CacheP, class AttentionP, class HeadP = WeightP, class DeviceP = tenon::Cpu>
 MenuEntry menu_entry() {
@@ -96,13 +117,17 @@ MenuEntry menu_entry() {
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
                                tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
-  return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>, word<AttentionP>,
-           Engine::DeviceP::name},
+  return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, Engine::DeviceP::name},
+          elements_of<CacheP>,
+          kAttentions<AttentionP>,
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
-            auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
+            AttentionP attention;
+            if constexpr (std::is_same_v<AttentionP, tenon::AnyAttention>) attention.direct = s.direct_attention;
+            auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler, attention,
                                                                   tenon::EngineOptions{.token_budget = s.token_budget,
                                                                                        .batch = s.batch,
                                                                                        .cache_tokens = s.cache_tokens,
+                                                                                       .cache_element = s.cache_element,
                                                                                        .positions = s.positions,
                                                                                        .threads = s.threads,
                                                                                        .adapters = s.adapters,
@@ -114,18 +139,32 @@ MenuEntry menu_entry() {
           }};
 }
 
-// Adds engines with a weight format: one for each cache that keeps tokens.
+// Adds an engine on the CPU whose cache Of<E> has any element.
+template <class WeightP, template <class> class Of, class HeadP = WeightP>
+void add_entry(std::vector<MenuEntry>& entries) {
+  entries.push_back(menu_entry<WeightP, tenon::AnyElementKV<Of>, tenon::AnyAttention, HeadP>());
+}
+
+template <class E>
+using PagedBy32 = tenon::PagedKVOf<32, E>;
+template <class E>
+using PagedBy64 = tenon::PagedKVOf<64, E>;
+
+// Adds engines with a weight format, one for each cache.
 template <class WeightP>
 void add_weight_entries(std::vector<MenuEntry>& entries) {
-  entries.push_back(menu_entry<WeightP, tenon::PagedKV, tenon::FlashAttention>());
-  entries.push_back(menu_entry<WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
-  entries.push_back(menu_entry<WeightP, tenon::WindowKV, tenon::FlashAttention>());
+  add_entry<WeightP, tenon::PagedOf>(entries);
+  add_entry<WeightP, PagedBy32>(entries);
+  add_entry<WeightP, PagedBy64>(entries);
+  add_entry<WeightP, tenon::ContiguousKVOf>(entries);
+  add_entry<WeightP, tenon::WindowOf>(entries);
+  add_entry<WeightP, tenon::NoCacheOf>(entries);
 }
 
 // Adds an engine with an exact head from an int8 copy.
 template <class WeightP>
 void add_exact_head_entry(std::vector<MenuEntry>& entries) {
-  entries.push_back(menu_entry<WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
+  add_entry<WeightP, tenon::PagedOf, tenon::Int8ExactOf<WeightP>>(entries);
 }
 
 }  // namespace program

@@ -5,7 +5,9 @@
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/bfloat16_mma.h"
 #include "tenon/weights/float16.h"
+#include "tenon/weights/float16_mma.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
 #include "tenon/weights/group_int8.h"
@@ -18,15 +20,14 @@
 namespace program {
 
 std::vector<MenuEntry> menu() {
+#if defined(TENON_MENU_DEFAULT)
   std::vector<MenuEntry> all = default_engine();
-#if defined(TENON_MENU_TWINS)
-  const std::vector<MenuEntry> twins = twin_engines();
-  all.insert(all.end(), twins.begin(), twins.end());
-#elif !defined(TENON_MENU_DEFAULT)
-  for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(),
-                            small_float_engines(), int8_engines(), int4_engines()}) {
+#elif defined(TENON_MENU_TWINS)
+  std::vector<MenuEntry> all = twin_engines();
+#else
+  std::vector<MenuEntry> all;
+  for (const auto& group : {float32_engines(), float16_engines(), float8_engines(), int8_engines(), int4_engines()})
     all.insert(all.end(), group.begin(), group.end());
-  }
 #endif
 #ifdef TENON_MENU_CUDA
   const std::vector<MenuEntry> cuda = cuda_engines();
@@ -41,7 +42,9 @@ std::span<const WeightFormat> weight_formats() {
                                              {"bfloat16", BFloat16::bytes},
                                              {"bfloat16_dot", BFloat16Dot::bytes},
                                              {"bfloat16_amx", BFloat16Amx::bytes},
+                                             {"bfloat16_mma", BFloat16Mma::bytes},
                                              {"float16", Float16::bytes},
+                                             {"float16_mma", Float16Mma::bytes},
                                              {"float8_e4m3", Float8<E4M3>::bytes},
                                              {"float8_e5m2", Float8<E5M2>::bytes},
                                              {"int8", ZeroPointInt8::bytes},
@@ -66,8 +69,10 @@ std::size_t tile_bytes(const tenon::KvShape& shape) {
 }  // namespace
 
 std::span<const KvFormat> kv_formats() {
-  static constexpr KvFormat formats[] = {
-      {"float32", tile_bytes<float>}, {"bfloat16", tile_bytes<tenon::bfloat16>}, {"int8", tile_bytes<std::int8_t>}};
+  static constexpr KvFormat formats[] = {{"float32", tile_bytes<float>},
+                                         {"bfloat16", tile_bytes<tenon::bfloat16>},
+                                         {"float16", tile_bytes<tenon::float16>},
+                                         {"int8", tile_bytes<std::int8_t>}};
 #ifdef TENON_MENU_DEFAULT
   return std::span(formats).first(1);
 #else

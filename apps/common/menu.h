@@ -25,6 +25,8 @@ struct EngineSettings {
   std::vector<tenon::AdapterUse> merged = {};
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
+  tenon::KvType cache_element = tenon::KvType::float32;  // of MenuEntry::kv
+  bool direct_attention = false;                         // of MenuEntry::attention
   tenon::StepObserver on_step = {};
 };
 
@@ -32,29 +34,28 @@ struct EngineSettings {
 struct EngineWords {
   std::string_view weights, head, cache;
   int block = 0;  // tokens per block of the paged cache; 0: the cache has no blocks
-  std::string_view kv, attention, device;
+  std::string_view device;
 
   friend bool operator==(const EngineWords&, const EngineWords&) = default;
 };
 
 struct MenuEntry {
   EngineWords words;
+  std::span<const std::string_view> kv, attention;  // what the engine offers at run time
   std::unique_ptr<tenon::AnyEngine> (*make)(const tenon::ModelFiles& files, const EngineSettings& settings);
 };
 
-// All engines that were compiled in, the default first.
+// All engines that were compiled in; the first is the default.
 std::vector<MenuEntry> menu();
 
 // Groups of engines, one translation unit engine_*.cpp each.
-std::vector<MenuEntry> default_engine();
-std::vector<MenuEntry> paged_engines();
-std::vector<MenuEntry> unpaged_engines();
-std::vector<MenuEntry> kv_bfloat16_engines();
-std::vector<MenuEntry> kv_int8_engines();
-std::vector<MenuEntry> small_float_engines();
+std::vector<MenuEntry> default_engine();  // replaces those below: TENON_MENU_DEFAULT
+std::vector<MenuEntry> float32_engines();
+std::vector<MenuEntry> float16_engines();
+std::vector<MenuEntry> float8_engines();
 std::vector<MenuEntry> int8_engines();
 std::vector<MenuEntry> int4_engines();
-std::vector<MenuEntry> twin_engines();  // replaces all above except the default: TENON_MENU_TWINS
+std::vector<MenuEntry> twin_engines();  // replaces those above: TENON_MENU_TWINS
 // With nvcc only (TENON_MENU_CUDA): engine_cuda*.cu.
 std::vector<MenuEntry> cuda_engines();
 

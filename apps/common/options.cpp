@@ -86,43 +86,76 @@ namespace {
 
 using Entries = std::vector<MenuEntry>;
 
-std::string as_options(const EngineWords& w) {
+// An engine that the options name. kv and attention are single words here.
+struct WantedEngine {
+  EngineWords words;
+  std::string_view kv, attention;
+};
+
+// kv and attention: a word, or several words in "a|b|c".
+std::string as_options(const EngineWords& w, const std::string& kv, const std::string& attention) {
   std::string text = "--weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
   if (w.head != words::head[0]) text += " --head " + std::string(w.head);
   if (w.block != 0) text += " --block " + std::to_string(w.block);
-  return text + " --kv " + std::string(w.kv) + " --attention " + std::string(w.attention) + " --device " +
-         std::string(w.device);
+  return text + " --kv " + kv + " --attention " + attention + " --device " + std::string(w.device);
+}
+
+std::string alternatives(std::span<const std::string_view> words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : "|") + std::string(word);
+  return text;
+}
+
+bool contains(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // The options that no compiled engine has, or otherwise that their combination is missing.
-std::string reason(const EngineWords& wanted, const Entries& entries) {
+std::string reason(const WantedEngine& wanted, const Entries& entries) {
   std::string names;
-  const auto check = [&](const char* option, std::string_view EngineWords::*member) {
-    const auto has = [&](const MenuEntry& entry) { return entry.words.*member == wanted.*member; };
+  const auto check = [&](const char* option, std::string_view word, const auto& has) {
     if (std::any_of(entries.begin(), entries.end(), has)) return;
-    names += (names.empty() ? "" : ", ") + std::string(option) + " " + std::string(wanted.*member);
+    names += (names.empty() ? "" : ", ") + std::string(option) + " " + std::string(word);
   };
-  check("--weights", &EngineWords::weights);
-  check("--head", &EngineWords::head);
-  check("--cache", &EngineWords::cache);
-  check("--kv", &EngineWords::kv);
-  check("--attention", &EngineWords::attention);
-  check("--device", &EngineWords::device);
-  return names.empty() ? "this combination was not compiled in: " + as_options(wanted) : "not compiled in: " + names;
+  const auto check_word = [&](const char* option, std::string_view EngineWords::*member) {
+    const std::string_view word = wanted.words.*member;
+    check(option, word, [&](const MenuEntry& entry) { return entry.words.*member == word; });
+  };
+  check_word("--weights", &EngineWords::weights);
+  check_word("--head", &EngineWords::head);
+  check_word("--cache", &EngineWords::cache);
+  check("--kv", wanted.kv, [&](const MenuEntry& entry) { return contains(entry.kv, wanted.kv); });
+  check("--attention", wanted.attention,
+        [&](const MenuEntry& entry) { return contains(entry.attention, wanted.attention); });
+  check_word("--device", &EngineWords::device);
+  if (!names.empty()) return "not compiled in: " + names;
+  return "this combination was not compiled in: " +
+         as_options(wanted.words, std::string(wanted.kv), std::string(wanted.attention));
 }
 
 std::string list_of(const Entries& entries) {
   std::string text = "compiled in are";
-  for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words);
+  for (const MenuEntry& entry : entries)
+    text += "\n  " + as_options(entry.words, alternatives(entry.kv), alternatives(entry.attention));
   return text +
          "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, "
          "merged or none";
 }
 
-const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) { return e.words == wanted; });
+const MenuEntry* find(const WantedEngine& wanted, const Entries& entries) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) {
+    return e.words == wanted.words && contains(e.kv, wanted.kv) && contains(e.attention, wanted.attention);
+  });
   return found == entries.end() ? nullptr : &*found;
+}
+
+// The element of a word of --kv.
+tenon::KvType element_of(std::string_view kv) {
+  using tenon::KvType;
+  return kv == "bfloat16"  ? KvType::bfloat16
+         : kv == "float16" ? KvType::float16
+         : kv == "int8"    ? KvType::int8
+                           : KvType::float32;
 }
 
 tenon::AnyLoRA lora_of(const std::string& word) {
@@ -146,8 +179,8 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
   return adapters;
 }
 
-EngineWords words_of(const ModelOptions& o) {
-  return {o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
+WantedEngine wanted_by(const ModelOptions& o) {
+  return {{o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.device}, o.kv, o.attention};
 }
 
 // The size of all weights in that format, such as "48.4 MB".
@@ -174,7 +207,7 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
   const std::string type = model_type(files);
   ModelOptions as_stored = options;
   as_stored.weights = stored;
-  if (find(words_of(as_stored), menu())) {
+  if (find(wanted_by(as_stored), menu())) {
     say("--weights " + stored + ": so the model is stored");
     return as_stored;
   }
@@ -187,7 +220,7 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
 std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files) {
   const Entries entries = menu();
   model_type(files);  // error for a family that is not known
-  const EngineWords wanted = words_of(options);
+  const WantedEngine wanted = wanted_by(options);
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
     throw UsageError("--block " + std::to_string(options.block) + " is for the paged cache; --cache is " +
                      options.cache);
@@ -211,6 +244,8 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .cache_tokens = options.cache_tokens,
                              .positions = options.positions,
                              .prefix_reuse = options.prefix_reuse,
+                             .cache_element = element_of(options.kv),
+                             .direct_attention = options.attention == "direct",
                              .on_step = options.on_step});
 }
 

@@ -39,12 +39,13 @@ struct ModelOptions {
 // The words of each option, compiled in or not. The first is the default.
 namespace words {
 inline constexpr const char* weights[] = {
-    "float32",     "bfloat16",  "bfloat16_dot", "bfloat16_amx", "float16",      "float8_e4m3",   "float8_e5m2",  "int8",
-    "int8_tensor", "int8_act8", "int4",         "int4_act8",    "int4_group64", "int4_group128", "int8_group32", "nf4"};
+    "float32",     "bfloat16",    "bfloat16_dot", "bfloat16_amx",  "bfloat16_mma", "float16",
+    "float16_mma", "float8_e4m3", "float8_e5m2",  "int8",          "int8_tensor",  "int8_act8",
+    "int4",        "int4_act8",   "int4_group64", "int4_group128", "int8_group32", "nf4"};
 inline constexpr const char* head[] = {"same", "int8_exact"};
 inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"};
-inline constexpr const char* kv[] = {"float32", "bfloat16", "int8"};
-inline constexpr const char* attention[] = {"flash", "direct"};
+inline constexpr const char* kv[] = {"float32", "bfloat16", "float16", "int8"};
+inline constexpr const char* attention[] = {"flash", "direct", "flash_mma"};
 inline constexpr const char* scheduler[] = {"continuous", "static", "sequential", "fair"};
 inline constexpr const char* lora[] = {"segmented", "gathered", "looped", "merged", "none"};
 inline constexpr const char* device[] = {"cpu", "cuda"};

@@ -51,7 +51,10 @@ class CacheStore {
   View view(D& device, std::span<const SequenceRows> rows) {
     table_.resize(P::table_entries(shape_, rows));
     View view = P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
-    if constexpr (ReadsTable<View>) view.table = device.put(std::span<const std::int32_t>(table_));
+    if constexpr (ReadsTable<View>)
+      view.table = device.put(std::span<const std::int32_t>(table_));
+    else if constexpr (ChoosesElement<View>)
+      view.set_table(device.put(std::span<const std::int32_t>(table_)));
     return view;
   }
 

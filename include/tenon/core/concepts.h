@@ -61,13 +61,20 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
+/// A view that is one of several, one for each element of KvType (AnyElementView).
+template <class V>
+concept ChoosesElement = requires {
+  typename V::Alternatives;
+};
+
 /// The device's side of a cache: trivially copyable. `sequence` is a SequenceRows::slot, which is no index into the
 /// batch: several SequenceRows may have one slot. Tile t holds positions 16 t to 16 t + 15.
 template <class V>
-concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> &&
-    requires(const V v, int layer, int sequence, int head, int tile) {
-  { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
-};
+concept CacheView = std::is_trivially_copyable_v<V> &&
+    (ChoosesElement<V> ||
+     (KvElement<typename V::Element> && requires(const V v, int layer, int sequence, int head, int tile) {
+       { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
+     }));
 
 /// Refinement: the view finds its tiles by a table of 32-bit words. The cache's store writes the table with
 /// CachePolicy's `view`, copies it to the device, and sets `table` to the copy. CUDA needs it.
@@ -147,6 +154,7 @@ struct KvShape {
   int layers = 0, heads = 0, head_dim = 0;  ///< heads of keys and values
   int positions = 0;                        ///< most positions of one sequence
   int window = 0;                           ///< positions that a row sees, its own included; 0: all before it
+  KvType element = KvType::float32;         ///< for caches that choose it at run time (AnyElementKV)
   /// Elements from one position's value to the next: head_dim rounded up to 16.
   int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
   /// Bytes of one tile of one head in one layer: keys, values and, if elements have them, scales.

@@ -54,6 +54,25 @@ concept ScalesRows = OwnKvElement<E> && requires(const float* row, int n) {
 template <class E>
 concept KvElement = BuiltInKvElement<E> || OwnKvElement<E>;
 
+/// A built-in element, chosen at run time.
+enum class KvType : std::uint8_t { float32, bfloat16, float16, int8 };
+
+/// Calls f(std::type_identity<E>{}) with the element E of `type`.
+template <class F>
+decltype(auto) with_kv_type(KvType type, F&& f) {
+  switch (type) {
+    case KvType::bfloat16:
+      return f(std::type_identity<bfloat16>{});
+    case KvType::float16:
+      return f(std::type_identity<float16>{});
+    case KvType::int8:
+      return f(std::type_identity<std::int8_t>{});
+    case KvType::float32:
+      break;
+  }
+  return f(std::type_identity<float>{});
+}
+
 /// Whether a row is read as element * scale, with a float32 scale of its own.
 template <class Element>
 inline constexpr bool has_scales =

@@ -206,11 +206,26 @@ class Engine : private detail::SteppedEngine {
                     "docs/policies.md#device");
       weights = mix64(weights ^ device_.architecture());
     }
-    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, attention_,
-                                                                                                    weights);
+    if constexpr (ChoosesElement<CacheViewT>)
+      return with_kv_type(cache_.shape().element,
+                          [&]<class E>(std::type_identity<E>) { return fingerprint_with<E>(weights); });
+    else
+      return fingerprint_with<typename CacheViewT::Element>(weights);
   }
 
  private:
+  // What is chosen at run time counts as what it is.
+  template <class Element>
+  std::string fingerprint_with(std::uint64_t weights) const {
+    const auto of = [&]<class A>(const A& attention) {
+      return fingerprint_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention, weights);
+    };
+    if constexpr (std::is_same_v<AttentionP, AnyAttention>)
+      return attention_.direct ? of(DirectAttention{}) : of(FlashAttention{});
+    else
+      return of(attention_);
+  }
+
   // ---- for generate() and complete()
   RequestId take(Request request) final { return submit(std::move(request)); }
   bool has_lease(Request& request, bool others_run) final { return take_lease(*this, request, others_run); }

@@ -22,6 +22,9 @@ struct EngineOptions {
   /// sequence.
   int cache_tokens = 0;
   std::size_t cache_bytes = 0;  ///< size of the cache in bytes, used if cache_tokens is 0
+  /// Element of keys and values for a cache that chooses it at run time (AnyElementKV). Other caches have the element
+  /// of their type, and refuse another one.
+  KvType cache_element = KvType::float32;
   /// Longest sequence; 0: what the model's files say. You can raise it only if positions are computed (rotary, ALiBi).
   int positions = 0;
   int threads = 0;                      ///< threads that compute, the caller's included; 0: all cores
@@ -50,22 +53,37 @@ int sequence_tokens(const KvShape& shape) {
     return shape.positions;
 }
 
+/// The sizes of an engine's cache. Error invalid_request where the cache has another element than the options say.
+template <CachePolicy P>
+KvShape kv_shape(const EngineOptions& o, const ModelConfig& config) {
+  if (!ChoosesElement<typename P::View> && o.cache_element != KvType::float32) {
+    throw Error(
+        Error::Kind::invalid_request, "cache_element",
+        "is for a cache that chooses its element at run time, such as AnyElementKV<PagedOf>; this engine's cache "
+        "has the element of its type");
+  }
+  KvShape shape = config.kv();
+  shape.element = o.cache_element;
+  return shape;
+}
+
 /// Tokens of cache for all sequences together. By default at least the longest sequence of the model.
 template <CachePolicy P>
-int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
+int cache_tokens_for(const EngineOptions& o, const KvShape& shape) {
   if (o.cache_tokens > 0) return o.cache_tokens;
-  if (o.cache_bytes > 0) return tokens_within<P>(config.kv(), o.cache_bytes);
-  const std::int64_t each = sequence_tokens<P>(config.kv()), wanted = o.batch * each;
-  const std::int64_t fits = tokens_within<P>(config.kv(), std::size_t{2} << 30);
+  if (o.cache_bytes > 0) return tokens_within<P>(shape, o.cache_bytes);
+  const std::int64_t each = sequence_tokens<P>(shape), wanted = o.batch * each;
+  const std::int64_t fits = tokens_within<P>(shape, std::size_t{2} << 30);
   return static_cast<int>(std::max(std::min(wanted, fits), each));
 }
 
 /// The cache of an engine. Error capacity, which names the options that make it smaller, where memory is missing.
 template <CachePolicy P, DevicePolicy D>
 CacheStore<P, D> make_cache(D& device, const EngineOptions& o, const ModelConfig& config) {
-  const int tokens = cache_tokens_for<P>(o, config);
+  const KvShape shape = kv_shape<P>(o, config);
+  const int tokens = cache_tokens_for<P>(o, shape);
   try {
-    return CacheStore<P, D>(device, config.kv(), tokens);
+    return CacheStore<P, D>(device, shape, tokens);
   } catch (const Error& error) {
     throw Error(error.kind(), "cache",
                 std::to_string(tokens) + " tokens of a model with " + std::to_string(config.positions) +

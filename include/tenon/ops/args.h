@@ -212,6 +212,12 @@ struct StoreKvArgs {
   MatrixView<const float> values;  ///< [rows, kv_heads * head_dim]
   V kv;                            ///< the batch's view of the cache
   int layer, kv_heads, head_dim;
+
+  /// The same with another view of the cache.
+  template <class To>
+  StoreKvArgs<To> with(const To& view) const {
+    return {batch, keys, values, view, layer, kv_heads, head_dim};
+  }
 };
 
 /// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the visible keys t of the row's
@@ -240,6 +246,13 @@ struct AttentionArgs {
   const float* key_biases = nullptr;   ///< [heads, key_bias_stride] or null: a bias for each position of a key
   std::ptrdiff_t key_bias_stride = 0;  ///< positions, a multiple of 64
   const float* sinks = nullptr;        ///< [heads] or null
+
+  /// The same with another view of the cache.
+  template <class To>
+  AttentionArgs<To, Out> with(const To& view) const {
+    return {batch, q,      view,   layer,    heads,      kv_heads,        head_dim, scale,
+            out,   window, slopes, soft_cap, key_biases, key_bias_stride, sinks};
+  }
 };
 
 /// Copies block `from` onto block `to` in every layer, one copy after another.

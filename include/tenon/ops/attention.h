@@ -1,5 +1,7 @@
 // The attention algorithms as tags, and the formula with the hooks of a user's own variant.
 #pragma once
+#include <array>
+
 #include "tenon/core/require.h"
 
 namespace tenon {
@@ -27,6 +29,13 @@ struct FlashAttention final {
 /// Scores of all rows, heads and keys in memory, then softmax: the baseline that flash attention is measured against.
 struct DirectAttention final {
   static constexpr bool materialises_scores = true;
+};
+
+/// One of the two, chosen at run time, over a cache whose element is chosen at run time, too (AnyElementKV).
+struct AnyAttention final {
+  static constexpr bool materialises_scores = true;  ///< it may
+  bool direct = false;                               ///< DirectAttention
+  std::array<double, 1> values() const { return {direct ? 1.0 : 0.0}; }
 };
 
 /// Flash attention on the tensor cores of an NVIDIA GPU: in float16 over a cache of float16, otherwise in bfloat16. It

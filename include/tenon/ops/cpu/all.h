@@ -1,5 +1,6 @@
 // Every op on the CPU.
 #pragma once
+#include "tenon/ops/cpu/any_element.h"
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/cpu/copy_blocks.h"
 #include "tenon/ops/cpu/embed.h"

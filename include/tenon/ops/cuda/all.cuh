@@ -1,5 +1,6 @@
 // Every op on an NVIDIA GPU.
 #pragma once
+#include "tenon/ops/cuda/any_element.cuh"
 #include "tenon/ops/cuda/attention.cuh"
 #include "tenon/ops/cuda/attention_tensor.cuh"
 #include "tenon/ops/cuda/draw.cuh"

@@ -1,0 +1,28 @@
+// Ops over a cache whose element is chosen at run time: they call the op of its element.
+#pragma once
+#include <variant>
+
+#include "tenon/cache/any_element.h"
+#include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/store_kv.h"
+
+namespace tenon {
+
+template <class... Views>
+void store_kv(Cpu& device, const StoreKvArgs<AnyElementView<Views...>>& args) {
+  std::visit([&](const auto& view) { store_kv(device, args.with(view)); }, args.kv.view);
+}
+
+template <class... Views>
+void attention(Cpu& device, AnyAttention how, const AttentionArgs<AnyElementView<Views...>>& args) {
+  std::visit(
+      [&](const auto& view) {
+        if (how.direct)
+          attention(device, DirectAttention{}, args.with(view));
+        else
+          attention(device, FlashAttention{}, args.with(view));
+      },
+      args.kv.view);
+}
+
+}  // namespace tenon
