@@ -78,15 +78,18 @@ class ChosenCpu : public Cpu {
   static inline CpuOptions next;
 };
 
-enum class Kv { float32, bfloat16, int8 };
+using Kv = KvType;
 enum class Attend { flash, direct };
 enum class Keep { none, contiguous, paged16, paged32, paged64, window };
 
 inline constexpr std::array kKvs = {Kv::float32, Kv::bfloat16, Kv::int8};
+inline constexpr std::array kAllKvs = {Kv::float32, Kv::bfloat16, Kv::float16, Kv::int8};
 inline constexpr std::array kAttends = {Attend::flash, Attend::direct};
 inline constexpr std::array kKeeps = {Keep::none, Keep::contiguous, Keep::paged16, Keep::paged32, Keep::paged64};
 
-inline std::string to_string(Kv kv) { return kv == Kv::int8 ? "int8" : kv == Kv::bfloat16 ? "bfloat16" : "float32"; }
+inline std::string to_string(Kv kv) {
+  return std::array{"float32", "bfloat16", "float16", "int8"}[static_cast<std::size_t>(kv)];
+}
 inline std::string to_string(Attend attend) { return attend == Attend::direct ? "direct" : "flash"; }
 inline std::string to_string(Keep cache) {
   return std::array{
@@ -139,12 +142,21 @@ std::unique_ptr<AnyEngine> make(const Setup& s, const ModelConfig& config) {
   using E = Engine<Model, Scheduler<AnyScheduler>, Cache<CacheP>, Attention<AttentionP>, Head<PoisonedHead>,
                    Device<ChosenCpu>>;
   ChosenCpu::next = {.threads = s.options.threads, .isa = s.isa};
-  return std::make_unique<EngineBox<E>>(random_checkpoint(config, s.weights), s.scheduler, s.options);
+  EngineOptions options = s.options;
+  if constexpr (ChoosesElement<typename CacheP::View>) options.cache_element = s.kv;
+  AttentionP attention;
+  if constexpr (std::is_same_v<AttentionP, AnyAttention>) attention.direct = s.attend == Attend::direct;
+  return std::make_unique<EngineBox<E>>(random_checkpoint(config, s.weights), s.scheduler, attention, options);
 }
 template <class AttentionP, class CacheP>
 std::unique_ptr<AnyEngine> make(const Setup& s) {
   return make<AttentionP, CacheP>(s, tiny(s.shape));
 }
+
+template <class E>
+using PagedBy32 = PagedKVOf<32, E>;
+template <class E>
+using PagedBy64 = PagedKVOf<64, E>;
 
 template <class AttentionP, class Element>
 std::unique_ptr<AnyEngine> make_with_cache(const Setup& s) {
@@ -165,15 +177,24 @@ std::unique_ptr<AnyEngine> make_with_cache(const Setup& s) {
   return nullptr;
 }
 
-// Any of the engines: some thirty types, which take a compiler half a minute. For files that need them all.
+// Any of the engines, which choose element and attention at run time (any_element.cpp).
 template <class = void>
 std::unique_ptr<AnyEngine> make_engine(const Setup& s) {
-  const bool flash = s.attend == Attend::flash;
-  const auto with = [&]<class Element>(Element) {
-    return flash ? make_with_cache<FlashAttention, Element>(s) : make_with_cache<DirectAttention, Element>(s);
-  };
-  if (s.kv == Kv::int8) return with(std::int8_t{});
-  return s.kv == Kv::bfloat16 ? with(bfloat16{}) : with(float{});
+  switch (s.cache) {
+    case Keep::none:
+      return make<AnyAttention, AnyElementKV<NoCacheOf>>(s);
+    case Keep::contiguous:
+      return make<AnyAttention, AnyElementKV<ContiguousKVOf>>(s);
+    case Keep::paged16:
+      return make<AnyAttention, AnyElementKV<PagedOf>>(s);
+    case Keep::paged32:
+      return make<AnyAttention, AnyElementKV<PagedBy32>>(s);
+    case Keep::paged64:
+      return make<AnyAttention, AnyElementKV<PagedBy64>>(s);
+    case Keep::window:
+      break;  // GPT-2 has none: families.h
+  }
+  return nullptr;
 }
 
 // The reference: nothing is kept, one request at a time, each in one piece, by one thread.

@@ -93,7 +93,7 @@ struct Choices {
 inline constexpr std::array kOftenPaged = {Keep::paged16,    Keep::paged16, Keep::paged16, Keep::paged32,
                                            Keep::paged32,    Keep::paged64, Keep::paged64, Keep::contiguous,
                                            Keep::contiguous, Keep::none};
-inline constexpr Choices kGpt2Choices = {kShapes, [](int shape) { return tiny(shape).vocab; }, kOftenPaged, kKvs,
+inline constexpr Choices kGpt2Choices = {kShapes, [](int shape) { return tiny(shape).vocab; }, kOftenPaged, kAllKvs,
                                          kAttends};
 
 inline Setup random_setup(Random& random, Setup s, const Choices& choices) {

@@ -78,13 +78,13 @@ class Quantize(ProgramTest):
 
     def test_values_are_there_for_whom_the_format_is_not(self):
         out, _ = self.quantized("int4", "--group", 128)
-        done = tenon("run", "--model", TALES, "--attention", "direct", stdin="")
+        done = tenon("run", "--model", TALES, "--head", "int8_exact", stdin="")
         if done.returncode != 0:
-            self.skipTest("no engine for --attention direct was compiled in")
-        answers, said = self.run_with(out, "--attention", "direct")
+            self.skipTest("no engine for --head int8_exact was compiled in")
+        answers, said = self.run_with(out, "--head", "int8_exact")
         self.assertIn("stored as int4_group128, for which there is no engine here", said)
         self.assertRegex(said, r"it runs as float32, 24\.2 MB of weights instead of 4\.\d MB\n")
-        self.assertEqual(answers, self.run_with(out, "--attention", "direct", "--weights", "float32")[0])
+        self.assertEqual(answers, self.run_with(out, "--head", "int8_exact", "--weights", "float32")[0])
 
     def test_wide_groups_run_as_they_are_stored(self):
         for group in (64, 128):
@@ -195,7 +195,7 @@ class InspectWeights(ProgramTest):
     def test_bytes_under_each_policy_and_the_count_of_the_literature(self):
         text = tenon("inspect", "--model", TALES).stdout
         # The sizes are those of packed weights: with scales, in whole panels of 16 rows; tables and vectors in float32.
-        pinned = {24199168: ["float32"], 12664832: ["bfloat16", "bfloat16_dot", "bfloat16_amx", "float16"],
+        pinned = {24199168: ["float32"], 12664832: ["bfloat16", "bfloat16_dot", "bfloat16_amx", "bfloat16_mma", "float16", "float16_mma"],
                   6969344: ["float8_e4m3", "float8_e5m2"], 7041024: ["int8", "int8_act8"], 6900864: ["int8_tensor"],
                   4374528: ["int4", "int4_act8", "nf4"], 7258112: ["int8_group32"], 4194304: ["int4_group64"], 4104192: ["int4_group128"]}
         for count, words in pinned.items():
