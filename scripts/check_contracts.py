@@ -30,6 +30,7 @@ OWN = {
     ("include/tenon/model/with_model.h", "ChoosesFamily"): "AnyFamily: one type for a list of families",
     ("include/tenon/schedule/any_scheduler.h", "PlansSteps"): "SchedulerPolicy without copyable, which depends on the class it guards",
     ("include/tenon/ops/cuda/columns.cuh", "HasColumns"): "layouts of the library that its kernels know",
+    ("include/tenon/ops/cuda/mixture.cuh", "HasExperts"): "layouts of the library that its kernels know",
     ("include/tenon/ops/cuda/linear.cuh", "HasProduct"): "layouts of the library that its kernels know",
     ("include/tenon/ops/cuda/linear_tiles.cuh", "HasOperandTiles"): "NamesOperand whose tiles() the kernels can read",
     ("include/tenon/ops/cuda/sequences.cuh", "ViewOnDevice"): "ReadsTable of an element that the kernels know",

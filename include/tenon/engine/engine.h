@@ -214,7 +214,7 @@ class Engine : private detail::SteppedEngine {
   }
 
  private:
-  // What is chosen at run time counts as what it is.
+  // An element or attention chosen at run time counts like the same type.
   template <class Element>
   std::string fingerprint_with(std::uint64_t weights) const {
     const auto of = [&]<class A>(const A& attention) {

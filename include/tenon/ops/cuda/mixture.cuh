@@ -271,7 +271,7 @@ void launch_experts(Cuda& device, const MixtureArgs<W>& args, MatrixView<const f
                       reinterpret_cast<const ExpertSource<Source>*>(args.table), experts, first, copies_whole(x));
 }
 
-/// A tile has 8 pairs, or 32 where experts have so many on average.
+/// A tile has 8 pairs, or 32 where experts have 32 or more on average.
 template <bool Up, class W>
 void multiply_experts(Cuda& device, const MixtureArgs<W>& args, MatrixView<const float> x, MatrixView<float> y,
                       const int* first) {
