@@ -18,6 +18,8 @@ namespace {
 
 using tenon::Error;
 
+constexpr const char* kNoChatTemplate = "this model has no chat template; the server's --chat-template names one";
+
 // The options of generation_config.json, where the settings ask for them.
 std::optional<tenon::Options> generation_defaults(const Settings& settings, const tenon::ModelFiles& files) {
   if (!settings.generation_config) return std::nullopt;
@@ -154,27 +156,20 @@ std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& for
 std::optional<ChatTemplate> Model::find_chat_template() {
   try {
     return ChatTemplate::chosen(settings_.chat_template, program::model_folder(settings_.model), tokenizer(),
-                                local_now);
+                                program::local_now);
   } catch (const Error& error) {
     chat_error_ = error;
     return std::nullopt;
   }
 }
 
-std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::constrain::CallsForm& form) {
+void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request) {
   try {
     std::call_once(chat_constraints_made_, [&] {
-      std::vector<tenon::TokenId> ends = config().eos, spelled;
-      ends.insert(ends.end(), chat_->turn_end().ids.begin(), chat_->turn_end().ids.end());
-      for (const bool tools : {false, true}) {
-        const AnswerStyle style = chat_->style(tools);
-        for (const std::string& marker : {style.think.begin, style.think.end, style.tools ? style.tools->marker : ""})
-          if (const auto id = tokenizer().special(marker)) spelled.push_back(*id);
-      }
-      chat_constraints_ = std::make_unique<tenon::constrain::Constraints>(
-          tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, std::move(ends), spelled));
+      chat_constraints_ =
+          std::make_unique<tenon::constrain::Constraints>(program::chat_vocabulary(*chat_, tokenizer(), config()));
     });
-    return chat_constraints_->calls(form);
+    program::constrain_calls(*chat_constraints_, choice, style, request);
   } catch (const tenon::constrain::Refused& refused) {
     throw ApiError(ApiError::Kind::invalid, "`tools`: " + shown(refused.where()) + ": " + shown(refused.reason()),
                    "tools");
@@ -197,8 +192,6 @@ Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation) const {
   std::vector<tenon::TokenId> ids = tokenizer().encode_rendered(prompt.text, prompt.template_spans);
   return {std::move(ids), std::move(prompt.text), prompt.thinking};
 }
-
-AnswerStyle Model::chat_style(bool tools) const { return chat_->style(tools); }
 
 void Model::add_chat_stops(tenon::Options& options) const {
   if (!chat_) return;

@@ -14,7 +14,7 @@
 #include "serve/api/model_list.h"
 #include "serve/api/request_context.h"
 #include "serve/api/response_format.h"
-#include "serve/chat/chat_template.h"
+#include "serve/chat.h"
 #include "serve/page/step_history.h"
 #include "serve/settings.h"
 #include "tenon/constrain/constraints.h"
@@ -65,9 +65,8 @@ class Model {
   // Compiled in the caller's thread. ApiError invalid with the field and the place in it.
   std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
 
-  // The constraint of answers that call functions, in the vocabulary of chats: with the tokens that end a turn, and
-  // markers that are special tokens. As constraint().
-  std::shared_ptr<const tenon::Constraint> constraint(const tenon::constrain::CallsForm& form);
+  // The constraint of an answer that may call functions. ApiError invalid with the place in the schema.
+  void constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request);
 
   // A rendered conversation: what the model goes on from.
   struct Chat {
@@ -77,7 +76,7 @@ class Model {
   };
   // ApiError, with line and column of the template, where it refuses the conversation, or there is none.
   Chat chat_prompt(tenon::chat::Conversation conversation) const;
-  AnswerStyle chat_style(bool tools) const;  // a template must be there
+  const ChatTemplate& chat_template() const { return *chat_; }  // where there is one
   // Why the model's template cannot be used; none: it can, or there is none.
   const std::optional<tenon::Error>& chat_error() const { return chat_error_; }
   void add_chat_stops(

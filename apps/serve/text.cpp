@@ -6,11 +6,6 @@
 
 namespace serve {
 
-std::string_view trimmed(std::string_view text, std::string_view characters) {
-  const auto first = text.find_first_not_of(characters);
-  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(characters) - first + 1);
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
   std::string text;
   for (const std::string& each : words) {

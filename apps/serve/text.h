@@ -7,7 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "trimmed.h"
+
 namespace serve {
+
+using program::trimmed;
 
 inline constexpr int kMaxInt = std::numeric_limits<int>::max();
 
@@ -15,9 +19,6 @@ inline constexpr int kMaxInt = std::numeric_limits<int>::max();
 inline bool is_control(char32_t point) {
   return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029;
 }
-
-// Without these characters at both ends.
-std::string_view trimmed(std::string_view text, std::string_view characters);
 
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 

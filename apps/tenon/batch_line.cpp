@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <utility>
 
+#include "conversation/answer_message.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
 #include "tenon/io/json.h"
@@ -41,9 +43,8 @@ constexpr std::array kSameInChats{"documents", "chat_template_kwargs", "add_gene
                                   "continue_final_message"};
 constexpr std::array kSameInCompletions{"best_of", "parse_special"};
 // Fields that change no answer.
-constexpr std::array kInert{"user",           "metadata",           "store",
-                            "service_tier",   "safety_identifier",  "prompt_cache_key",
-                            "stream_options", "parallel_tool_calls"};
+constexpr std::array kInert{
+    "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "stream_options"};
 
 // A view of the body that remembers which members were read.
 class BatchBody {
@@ -148,20 +149,60 @@ void read_format(BatchBody& body, OrderedJson& request) {
   }
 }
 
-void read_tools(BatchBody& body, OrderedJson& request) {
-  const OrderedJson* const tools = body.find("tools");
+FunctionTool function_of(const OrderedJson& tool, const std::string& at) {
+  const OrderedJson type = tool.is_object() ? tool.value("type", OrderedJson("function")) : OrderedJson();
+  const OrderedJson function = type == "function" ? tool.value("function", OrderedJson()) : OrderedJson();
+  if (!function.is_object()) BatchBody::refuse(at, "must be an object with `function`");
+  const OrderedJson name = function.value("name", OrderedJson());
+  if (!name.is_string() || !is_function_name(name.get_ref<const std::string&>()))
+    BatchBody::refuse(at + ".function.name", kFunctionName);
+  const OrderedJson parameters = function.value("parameters", OrderedJson());
+  if (!parameters.is_null() && !parameters.is_object())
+    BatchBody::refuse(at + ".function.parameters", "must be an object");
+  const OrderedJson strict = function.value("strict", OrderedJson(false));
+  if (!strict.is_boolean() && !strict.is_null()) BatchBody::refuse(at + ".function.strict", "must be true or false");
+  return {.name = name.get<std::string>(),
+          .parameters = parameters.empty() ? kNoArguments : parameters.dump(),
+          .strict = strict == true};
+}
+
+ToolChoice read_tools(BatchBody& body, OrderedJson& request) {
+  ToolChoice out;
+  const OrderedJson* const parallel = body.find("parallel_tool_calls");
+  if (parallel && !parallel->is_boolean()) BatchBody::refuse("parallel_tool_calls", "must be true or false");
+  out.parallel = !parallel || *parallel == true;
+  if (const OrderedJson* const tools = body.find("tools")) {
+    if (!tools->is_array() || tools->size() > kMostTools)
+      BatchBody::refuse("tools", "must be a list of at most " + std::to_string(kMostTools));
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < tools->size(); ++i) {
+      out.functions.push_back(function_of((*tools)[i], "tools[" + std::to_string(i) + "]"));
+      if (!names.insert(out.functions.back().name).second)
+        BatchBody::refuse("tools", "has two functions of the name " + out.functions.back().name);
+    }
+    request["tools"] = *tools;
+  }
   const OrderedJson* const choice = body.find("tool_choice");
-  if (choice && *choice != "auto" && *choice != "none")
-    BatchBody::refuse("tool_choice", "must be auto or none in a batch; tenon-serve constrains calls",
-                      Error::Kind::unsupported);
-  if (tools && !(choice && *choice == "none")) request["tools"] = *tools;
+  const OrderedJson function = choice && choice->is_object() ? choice->value("function", OrderedJson()) : OrderedJson();
+  const OrderedJson name = function.is_object() ? function.value("name", OrderedJson()) : OrderedJson();
+  const bool known = choice && choice->is_object() ? name.is_string() && out.choose_function(name.get<std::string>())
+                                                   : out.choose(!choice               ? ""
+                                                                : choice->is_string() ? choice->get<std::string>()
+                                                                                      : "?");
+  if (!known) BatchBody::refuse("tool_choice", "must be none, auto, required or a function, and needs it in `tools`");
+  if (out.kind == ToolChoice::Kind::none) request.erase("tools");
+  for (const char* const form : {"schema", "regex", "grammar", "choice"})
+    if (out.kind != ToolChoice::Kind::none && request.contains(form))
+      BatchBody::refuse("tools", "do not go with a format, but for a tool_choice of none");
+  return out;
 }
 
 void read_chat(BatchBody& body, BatchLine& batch, OrderedJson& request) {
   const OrderedJson* const messages = body.find("messages");
   if (!messages) BatchBody::refuse("messages", "is missing");
   request["messages"] = messages_of(*messages);
-  read_tools(body, request);
+  batch.tools = read_tools(body, request);
+  if (!request.contains("skip_special_tokens")) request["skip_special_tokens"] = true;
   body.copy(kSameInChats, request);
   const bool logprobs = body.flag("logprobs");
   const OrderedJson* const top = body.find("top_logprobs");
@@ -235,17 +276,37 @@ OrderedJson completion_logprobs(const tenon::Choice& choice, const tenon::Tokeni
   return out;
 }
 
+// The message of a chat's answer. Ids of calls count through the file, since equal files have equal answers: 9 digits,
+// which Mistral's templates demand.
+AnswerMessage message_of(const BatchLine& batch, const tenon::Choice& choice, std::size_t index, const char*& reason) {
+  if (!batch.style) return {.content = choice.text};
+  std::int64_t next =
+      (std::int64_t{batch.number} * tenon::kMostChoices + static_cast<std::int64_t>(index)) * kMostCalls;
+  AnswerMessage message;
+  AnswerReader reader(*batch.style);
+  for (const bool ends : {false, true}) {
+    for (const AnswerPart& part : ends ? reader.finish() : reader.push(choice.text))
+      message.add(part, [&] {
+        const std::string digits = std::to_string(1'000'000'000 + next++ % 1'000'000'000).substr(1);
+        return batch.style->tools->short_ids ? digits : "call_" + digits;
+      });
+  }
+  if (reader.has_whole_calls() && choice.reason == tenon::FinishReason::stop) reason = "tool_calls";
+  return message;
+}
+
 OrderedJson choice_of(const BatchLine& batch, const tenon::Choice& choice, std::size_t index,
                       const tenon::Tokenizer& tokenizer) {
   OrderedJson out = {{"index", index}};
+  const char* reason = choice.reason == tenon::FinishReason::length ? "length" : "stop";
   if (batch.chat)
-    out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    out["message"] = message_of(batch, choice, index, reason).json();
   else
     out["text"] = choice.text;
   out["logprobs"] = nullptr;
   if (batch.logprobs)
     out["logprobs"] = batch.chat ? chat_logprobs(choice, tokenizer) : completion_logprobs(choice, tokenizer);
-  out["finish_reason"] = choice.reason == tenon::FinishReason::length ? "length" : "stop";
+  out["finish_reason"] = reason;
   return out;
 }
 

@@ -1,8 +1,11 @@
 // Lines of OpenAI's batch files: {"custom_id", "method", "url", "body"} in, {"custom_id", "response"} out.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "conversation/answer_reader.h"
+#include "conversation/tool_choice.h"
 #include "tenon/engine/completion.h"
 #include "tenon/io/fields.h"
 #include "tenon/io/json.h"
@@ -18,6 +21,8 @@ struct BatchLine {
   bool length_given = false;  // otherwise an answer to a conversation may fill the context
   bool logprobs = false;
   std::string model;  // as the body names it; empty: it does not
+  ToolChoice tools = {};
+  std::optional<AnswerStyle> style = {};  // of a chat's answers, once the prompt is rendered; none: they are all text
 };
 
 // Whether the line is one of a batch file: it has `custom_id`.

@@ -1,5 +1,6 @@
 #include "constraints.h"
 
+#include "conversation/call_constraint.h"
 #include "output.h"
 #include "tenon/constrain/constraints.h"
 #include "tenon/io/file.h"
@@ -9,17 +10,23 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = 16 << 20;  // of a schema or grammar file
 
-// Compiles a constraint. Errors name the field that holds it. Warnings go to stderr.
-template <class Compile>
-std::shared_ptr<const tenon::Constraint> of_field(const char* field, Compile&& compile) {
+// Errors of `act` name the field that holds the constraint.
+template <class Act>
+auto of_field(const char* field, Act&& act) {
   try {
-    const tenon::constrain::Constraints::Pointer made = compile();
-    for (const std::string& warning : made->warnings()) say(std::string(field) + ": " + warning);
-    return made;
+    return act();
   } catch (const tenon::constrain::Refused& refused) {
     throw tenon::Error(refused.kind(), field,
                        refused.where().empty() ? refused.reason() : refused.where() + ": " + refused.reason());
   }
+}
+
+// Compiles a constraint. Warnings go to stderr.
+template <class Compile>
+std::shared_ptr<const tenon::Constraint> compiled_field(const char* field, Compile&& compile) {
+  const tenon::constrain::Constraints::Pointer made = of_field(field, compile);
+  for (const std::string& warning : made->warnings()) say(std::string(field) + ": " + warning);
+  return made;
 }
 
 }  // namespace
@@ -44,22 +51,28 @@ RequestConstraints::Compilers& RequestConstraints::compilers(const char* field) 
 }
 
 std::shared_ptr<const tenon::Constraint> RequestConstraints::schema(const tenon::OrderedJson& schema) {
-  return of_field("schema", [&] { return compilers("schema").json_schema(schema); });
+  return compiled_field("schema", [&] { return compilers("schema").json_schema(schema); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::schema_file(const std::string& path) {
-  return of_field("schema", [&] { return compilers("schema").json_schema(tenon::read_text_file(path, kMostBytes)); });
+  return compiled_field("schema",
+                        [&] { return compilers("schema").json_schema(tenon::read_text_file(path, kMostBytes)); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::regex(const std::string& pattern) {
-  return of_field("regex", [&] { return compilers("regex").regex(pattern); });
+  return compiled_field("regex", [&] { return compilers("regex").regex(pattern); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar(const std::string& text) {
-  return of_field("grammar", [&] { return compilers("grammar").grammar(text); });
+  return compiled_field("grammar", [&] { return compilers("grammar").grammar(text); });
+}
+void RequestConstraints::calls(const ChatTemplate& chat, const ToolChoice& choice, const AnswerStyle& style,
+                               tenon::Request& request) {
+  if (!calls_) calls_ = std::make_unique<Compilers>(chat_vocabulary(chat, *tokenizer_, config_));
+  of_field("tools", [&] { constrain_calls(*calls_, choice, style, request); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar_file(const std::string& path) {
   return grammar(tenon::read_text_file(path, kMostBytes));
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::choice(const std::vector<std::string>& texts) {
-  return of_field("choice", [&] { return compilers("choice").choice(texts); });
+  return compiled_field("choice", [&] { return compilers("choice").choice(texts); });
 }
 
 }  // namespace program

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "conversation/chat_template.h"
+#include "conversation/tool_choice.h"
 #include "tenon/core/constraint.h"
+#include "tenon/core/request.h"
 #include "tenon/io/json.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
@@ -12,7 +15,7 @@
 namespace program {
 
 // Compilers, made when the first constraint is needed, since most inputs have none. Errors name the field: schema,
-// regex, grammar or choice.
+// regex, grammar, choice or tools.
 class RequestConstraints {
  public:
   RequestConstraints(const tenon::Tokenizer* tokenizer, const tenon::ModelConfig& config);
@@ -24,6 +27,8 @@ class RequestConstraints {
   std::shared_ptr<const tenon::Constraint> grammar(const std::string& text);
   std::shared_ptr<const tenon::Constraint> grammar_file(const std::string& path);
   std::shared_ptr<const tenon::Constraint> choice(const std::vector<std::string>& texts);
+  // Constrains the answer to a conversation by the functions that it may call, which are not none. Field: tools.
+  void calls(const ChatTemplate& chat, const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request);
 
  private:
   struct Compilers;
@@ -31,7 +36,7 @@ class RequestConstraints {
 
   const tenon::Tokenizer* const tokenizer_;  // null: the model has none
   const tenon::ModelConfig& config_;
-  std::unique_ptr<Compilers> compilers_;
+  std::unique_ptr<Compilers> compilers_, calls_;  // calls_: with the vocabulary of conversations
 };
 
 }  // namespace program

@@ -1,25 +1,17 @@
 #include "conversations.h"
 
-#include <algorithm>
-#include <ctime>
 #include <utility>
 
+#include "conversation/call_constraint.h"
 #include "tenon/core/error.h"
 #include "tenon/engine/prepared_request.h"
 #include "tenon/io/file.h"
+#include "trimmed.h"
 
 namespace program {
 namespace {
 
 constexpr const char* kField = "messages";
-
-// The wall clock of the time zone that TZ or the system names. std::chrono::current_zone() needs GCC 14.
-std::chrono::local_seconds local_now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  return std::chrono::local_seconds(std::chrono::seconds(seconds + parts.tm_gmtoff));
-}
 
 }  // namespace
 
@@ -46,34 +38,50 @@ tenon::chat::ModelTemplate find_chat_template(const std::filesystem::path& model
 
 Conversations::Conversations(std::function<tenon::chat::ModelTemplate()> find, const tenon::Tokenizer* tokenizer,
                              const tenon::ModelConfig& config)
-    : find_(std::move(find)), tokenizer_(tokenizer), config_(config), now_(local_now()) {}
+    : find_(std::move(find)), tokenizer_(tokenizer), config_(config) {}
 
-bool Conversations::render(tenon::chat::Conversation conversation, tenon::Request& request) {
+const ChatTemplate& Conversations::chat_template() {
   if (failure_) std::rethrow_exception(failure_);
   if (!template_) {
     try {
-      template_ = find_();
+      template_.emplace(find_(), [now = local_now()] { return now; });
     } catch (...) {
       failure_ = std::current_exception();
       throw;
     }
   }
-  const tenon::chat::ModelTemplate& chat = *template_;
-  conversation.now = now_;
-  const tenon::chat::Rendered prompt = chat.render(std::move(conversation));
+  return *template_;
+}
+
+bool Conversations::render(tenon::chat::Conversation conversation, tenon::Request& request) {
+  const ChatTemplate& chat = chat_template();
+  conversation.now = chat.now();
+  tenon::chat::Rendered prompt = chat.model().render(std::move(conversation));
+  const bool thinks = trimmed(prompt.text, " \n").ends_with("<think>");
+  set_prompt({std::move(prompt.text), std::move(prompt.template_spans)}, request);
+  return thinks;
+}
+
+AnswerStyle Conversations::render_chat(tenon::chat::Conversation conversation, const ToolChoice& choice,
+                                       tenon::Request& request) {
+  const ChatTemplate& chat = chat_template();
+  const ChatPrompt prompt = chat.render(std::move(conversation));
+  set_prompt(prompt, request);
+  AnswerStyle style = answer_style(chat, choice, prompt.thinking, /*has_form=*/request.constraint != nullptr);
+  show_markers(style, *tokenizer_, request.options);
+  return style;
+}
+
+void Conversations::set_prompt(const ChatPrompt& prompt, tenon::Request& request) {
   tenon::check_length_of_text(prompt.text, *tokenizer_, config_.positions, kField);
   request.input_ids = tokenizer_->encode_rendered(prompt.text, prompt.template_spans);
   if (request.input_ids.empty())
     throw tenon::Error(tenon::Error::Kind::invalid_request, kField, "give an empty prompt by this chat template");
-  std::string_view end_of_prompt = prompt.text;
-  end_of_prompt = end_of_prompt.substr(0, end_of_prompt.find_last_not_of(" \n") + 1);
-  const bool thinks = end_of_prompt.ends_with("<think>");
-  if (request.options.ignore_eos) return thinks;
-  const tenon::chat::TurnEnd& end = chat.turn_end();
+  if (request.options.ignore_eos) return;
+  const tenon::chat::TurnEnd& end = chat_template().turn_end();
   for (const tenon::TokenId id : end.ids)
     if (id < config_.vocab) request.options.stop_ids.push_back(id);
   request.options.stop.insert(request.options.stop.end(), end.texts.begin(), end.texts.end());
-  return thinks;
 }
 
 }  // namespace program

@@ -1,12 +1,13 @@
 // Conversations as prompts of a model, for tenon run and tenon chat.
 #pragma once
-#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "conversation/chat_template.h"
+#include "conversation/tool_choice.h"
 #include "options.h"
 #include "tenon/chat/model_template.h"
 #include "tenon/core/request.h"
@@ -37,12 +38,20 @@ class Conversations {
   // long.
   bool render(tenon::chat::Conversation conversation, tenon::Request& request);
 
+  // As tenon-serve: the conversation is adapted to the template (docs/chat.md), and the request's text shows the
+  // markers of calls and of reasoning. Returns how the answer is read. Errors as render().
+  AnswerStyle render_chat(tenon::chat::Conversation conversation, const ToolChoice& choice, tenon::Request& request);
+
+  // Finds the template with the first call.
+  const ChatTemplate& chat_template();
+
  private:
+  void set_prompt(const ChatPrompt& prompt, tenon::Request& request);
+
   const std::function<tenon::chat::ModelTemplate()> find_;
   const tenon::Tokenizer* const tokenizer_;  // null: the model has none
   const tenon::ModelConfig& config_;
-  const std::chrono::local_seconds now_;
-  std::optional<tenon::chat::ModelTemplate> template_;
+  std::optional<ChatTemplate> template_;
   std::exception_ptr failure_;  // of `find_`, which is called once
 };
 

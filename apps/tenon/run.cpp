@@ -71,6 +71,15 @@ void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
     request.options.max_new_tokens = positions > 0 ? std::max(1, positions + 1 - used) : kBatchLength;
 }
 
+// The prompt of a conversation in a batch file, with the calls that its answer may have.
+void prepare_chat(ParsedRequest& line, RequestConstraints& constraints, Conversations& conversations) {
+  const ToolChoice& tools = line.batch->tools;
+  AnswerStyle style = conversations.render_chat(std::move(*line.conversation), tools, line.request);
+  if (tools.kind != ToolChoice::Kind::none)
+    constraints.calls(conversations.chat_template(), tools, style, line.request);
+  if (style.tools || !style.think.end.empty()) line.batch->style = std::move(style);
+}
+
 // Compiles constraints and renders conversations. Runs before the first step, because one request's schema would delay
 // all others.
 void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestConstraints& constraints,
@@ -80,7 +89,10 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
     if (!line.error.empty()) continue;
     try {
       line.request.constraint = compiled(line.constraint, constraints);
-      if (line.conversation) conversations.render(std::move(*line.conversation), line.request);
+      if (line.conversation && line.batch)
+        prepare_chat(line, constraints, conversations);
+      else if (line.conversation)
+        conversations.render(std::move(*line.conversation), line.request);
       if (line.batch) prepare_batch(line, engine);
       job.prompt_tokens = line.request.input_ids.size();
     } catch (const tenon::Error& error) {

@@ -1,11 +1,14 @@
 """tenon run with lines of OpenAI's batch files."""
 import json
+import pathlib
 import struct
 import time
 
 import support
-from chat_support import ChatTest, messages
+from chat_support import TEMPLATE, ChatTest, messages
 from support import TALES
+
+TEMPLATES = pathlib.Path(__file__).resolve().parents[1] / "chat" / "templates"
 
 HELLO = messages(("user", "Hello"))
 
@@ -47,18 +50,92 @@ class Batch(ChatTest):
 
     def test_parts_tools_and_variables(self):
         template = ("{{ tools[0].function.name if tools else '' }}{% for m in messages %}{{ m.role }}: {{ m.content }}"
-                    "{% for c in m.tool_calls %}{{ c.function.arguments.x }}{% endfor %};{% endfor %}{{ mood }}")
+                    "{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments.x }}{% endfor %};{% endfor %}{{ mood }}")
         said = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
                 {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 7}'}}]},
                 {"role": "tool", "tool_call_id": "1", "content": "ok"}]
         tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
         common = {"max_tokens": 6, "temperature": 0, "messages": said, "chat_template_kwargs": {"mood": "!"}}
         requests = [line(1, {}), line("with", dict(common, tools=tools)), line("none", dict(common, tools=tools, tool_choice="none")),
-                    {"prompt": "fuser: ab;assistant: 7;tool: ok;!", "max_new_tokens": 6}, {"prompt": "user: ab;assistant: 7;tool: ok;!", "max_new_tokens": 6}]
+                    {"prompt": "fuser: ab;assistant: f7;tool: ok;!", "max_new_tokens": 6}, {"prompt": "user: ab;assistant: f7;tool: ok;!", "max_new_tokens": 6}]
         bad, *answers = self.lines(self.chat_model(template), requests, status=1)
         self.assertIn("custom_id", bad["response"]["body"]["error"]["message"])
         for answer, plain in zip(answers[:2], answers[2:]):
             self.assertEqual(self.body(answer)["choices"][0]["message"]["content"], plain["text"])
+
+    WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+        "required": ["city", "days"], "additionalProperties": False}}}
+    CLOCK = {"type": "function", "function": {"name": "get_time", "parameters": {
+        "type": "object", "properties": {"zone": {"type": "string", "maxLength": 6}}, "required": ["zone"], "additionalProperties": False}}}
+
+    def check_calls(self, choice, most, names):
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
+        calls = choice["message"]["tool_calls"]
+        self.assertTrue(1 <= len(calls) <= most, calls)
+        for call in calls:
+            self.assertEqual(call["type"], "function")
+            arguments = json.loads(call["function"]["arguments"])
+            self.assertIn(call["function"]["name"], names)
+            if call["function"]["name"] == "get_weather":
+                self.assertEqual(set(arguments), {"city", "days"})
+                self.assertTrue(arguments["city"] in ["Rome", "Oslo"] and 1 <= arguments["days"] <= 9, arguments)
+            else:
+                self.assertEqual(set(arguments), {"zone"})
+        return [call["id"] for call in calls]
+
+    def test_calls_in_every_style(self):
+        both = ["get_weather", "get_time"]
+        for style in ["qwen25", "mistral_v3", "chatml", "smollm2"]:
+            template = (TEMPLATES / (style + ".jinja")).read_text(encoding="utf-8")
+            body = {"messages": HELLO, "tools": [self.WEATHER, self.CLOCK], "max_tokens": 200, "seed": 3, "n": 2}
+            requests = [line("required", dict(body, tool_choice="required")),
+                        line("one", dict(body, tool_choice="required", parallel_tool_calls=False)),
+                        line("named", dict(body, tool_choice={"type": "function", "function": {"name": "get_time"}}))]
+            answers = self.lines(self.chat_model(template, style), requests)
+            ids = []
+            for answer, most, names in zip(answers, [16, 1, 1], [both, both, ["get_time"]]):
+                for choice in self.body(answer)["choices"]:
+                    ids += self.check_calls(choice, most, names)
+            self.assertEqual(len(set(ids)), len(ids))
+            self.assertEqual({len(i) for i in ids}, {9 if style == "mistral_v3" else 14})
+            self.assertEqual(self.lines(self.chat_model(template, style), requests)[2]["response"]["body"]["choices"],
+                             answers[2]["response"]["body"]["choices"])
+
+    def test_calls_that_may_come(self):
+        model = self.chat_model((TEMPLATES / "chatml.jinja").read_text(encoding="utf-8"))
+        body = {"messages": HELLO, "max_tokens": 12, "temperature": 0}
+        auto, none, plain, cut = self.lines(model, [
+            line("auto", dict(body, tools=[self.CLOCK])), line("none", dict(body, tools=[self.CLOCK], tool_choice="none")), line("plain", body),
+            line("cut", dict(body, tools=[self.CLOCK], tool_choice="required", max_tokens=3))])
+        self.assertNotIn("tool_calls", self.body(auto)["choices"][0]["message"])
+        self.assertGreater(self.body(auto)["usage"]["prompt_tokens"], self.body(plain)["usage"]["prompt_tokens"] + 20)  # the tools are told
+        self.assertEqual(self.body(none)["choices"], self.body(plain)["choices"])
+        self.assertEqual(self.body(cut)["choices"][0]["finish_reason"], "length")
+
+    def test_reasoning_is_told_apart(self):
+        thinks = TEMPLATE.replace("assistant\n", "assistant<think>\n")
+        (answer,) = self.lines(self.chat_model(thinks), [line("a", {"messages": HELLO, "max_tokens": 5, "temperature": 0})])
+        message = self.body(answer)["choices"][0]["message"]
+        self.assertEqual(message["content"], "")
+        self.assertTrue(message["reasoning_content"])
+
+    def test_tools_that_are_refused(self):
+        loose = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}}
+        strict = {"type": "function", "function": dict(loose["function"], strict=True)}
+        named = {"type": "function", "function": {"name": "other"}}
+        cases = [({"tools": [strict]}, "tools: f: #/properties/a/$dynamicRef"), ({"tools": [loose], "tool_choice": "required"}, "tools: f: #"),
+                 ({"tools": {}}, "body.tools"), ({"tools": [{}]}, "body.tools[0]"), ({"tools": [{"type": "x", "function": {"name": "f"}}]}, "body.tools[0]"),
+                 ({"tools": [{"function": {"name": "a b"}}]}, "body.tools[0].function.name"), ({"tools": [self.CLOCK, self.CLOCK]}, "get_time"),
+                 ({"tools": [{"function": {"name": "f", "parameters": []}}]}, "body.tools[0].function.parameters"),
+                 ({"tools": [self.CLOCK], "tool_choice": named}, "body.tool_choice"), ({"tools": [self.CLOCK], "tool_choice": "some"}, "body.tool_choice"),
+                 ({"tools": [self.CLOCK], "tool_choice": 5}, "body.tool_choice"), ({"tools": [self.CLOCK], "regex": "a"}, "body.tools"),
+                 ({"tools": [self.CLOCK], "parallel_tool_calls": "no"}, "body.parallel_tool_calls")]
+        requests = [line("a", dict(messages=HELLO, max_tokens=2, **more)) for more, _ in cases]
+        answers = self.lines(self.chat_model(), requests + [line("b", {"messages": HELLO, "max_tokens": 2, "tools": [loose]})], status=1)
+        for (case, named), answer in zip(cases, answers):
+            self.assertIn(named, answer["response"]["body"]["error"]["message"], case)
+        self.body(answers[-1])
 
     def test_completions(self):
         ids = self.tokens("The rain")

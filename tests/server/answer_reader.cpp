@@ -1,4 +1,4 @@
-#include "serve/chat/answer_reader.h"
+#include "conversation/answer_reader.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -9,7 +9,7 @@
 
 BOOST_AUTO_TEST_SUITE(server_answer_reader)
 
-using namespace serve;
+using namespace program;
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "serve/chat/chat_template.h"
+#include "conversation/chat_template.h"
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "serve/chat/built_in_templates.h"
+#include "conversation/built_in_templates.h"
 #include "tenon/core/error.h"
 #include "tenon/io/json.h"
 
 BOOST_AUTO_TEST_SUITE(server_chat_template)
 
-using namespace serve;
+using namespace program;
 using tenon::OrderedJson;
 using tenon::chat::Conversation;
 

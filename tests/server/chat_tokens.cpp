@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "serve/chat/chat_template.h"
+#include "conversation/chat_template.h"
 #include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
 
 BOOST_AUTO_TEST_SUITE(server_chat_tokens)
 
-using namespace serve;
+using namespace program;
 
 namespace {
 

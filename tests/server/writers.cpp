@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(messages_name_the_stop_sequence_that_ended_them) {
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_is_cut_is_no_reason_to_call) {
-  const AnswerStyle style{.tools = tool_style_of("<tool_call>")};
+  const AnswerStyle style{.tools = program::tool_style_of("<tool_call>")};
   const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1, \"b\": 2}}\n</tool_call>";
   struct Case {
     std::string text, stop;

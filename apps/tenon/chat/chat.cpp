@@ -20,6 +20,7 @@
 #include "output.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
+#include "trimmed.h"
 
 namespace program {
 namespace {
@@ -43,12 +44,6 @@ std::vector<std::string> words_of(std::string_view text) {
   }
   if (begun) words.push_back(word);
   return words;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
 // Prints the answer of one side as it comes. Reasoning in <think> is faint.

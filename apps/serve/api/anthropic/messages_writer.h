@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "serve/api/writer.h"
-#include "serve/chat/answer_reader.h"
+#include "serve/chat.h"
 
 namespace serve {
 

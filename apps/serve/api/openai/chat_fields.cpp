@@ -17,10 +17,6 @@ namespace {
 using tenon::Json;
 using tenon::OrderedJson;
 
-constexpr std::size_t kMostTools = 128;       // OpenAI's
-constexpr std::size_t kLongestFunction = 64;  // characters of a name; OpenAI's
-constexpr const char* kNoArguments = R"({"type": "object", "properties": {}, "additionalProperties": false})";
-
 std::string element(const std::string& list, std::size_t index) { return list + "[" + std::to_string(index) + "]"; }
 
 // A text, or a list of parts that are texts.
@@ -121,16 +117,11 @@ FunctionTool function_of(const Json& tool, const std::string& path, const Ordere
   if (!function) f.refuse("function", "is missing");
   const auto name = function->string("name");
   if (!name) function->refuse("name", "is missing");
-  const bool plain = std::all_of(name->begin(), name->end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
-  });
-  if (name->empty() || name->size() > kLongestFunction || !plain)
-    function->refuse("name", "must have 1 to 64 letters, digits, '_', '-' and '.'");
+  if (!program::is_function_name(*name)) function->refuse("name", program::kFunctionName);
   function->string("description");
   const Json* const parameters = function->find("parameters");
   if (parameters && !parameters->is_object()) function->refuse_type("parameters", "an object", *parameters);
-  FunctionTool out{.name = *name, .parameters = kNoArguments, .strict = function->boolean("strict", false)};
+  FunctionTool out{.name = *name, .parameters = program::kNoArguments, .strict = function->boolean("strict", false)};
   if (parameters && !parameters->empty()) out.parameters = ordered["function"]["parameters"].dump();
   if (out.parameters.size() > kMostSchemaBytes)
     function->refuse("parameters", "has more than " + std::to_string(kMostSchemaBytes) + " bytes");
@@ -141,7 +132,7 @@ std::vector<FunctionTool> functions_of(const RequestFields& f, const OrderedJson
   std::vector<FunctionTool> functions;
   const Json* const list = f.list("tools");
   if (!list) return functions;
-  if (list->size() > kMostTools) f.refuse("tools", "must hold at most " + std::to_string(kMostTools));
+  if (list->size() > program::kMostTools) f.refuse("tools", "must hold at most " + std::to_string(program::kMostTools));
   std::set<std::string> names;
   for (std::size_t i = 0; i < list->size(); ++i) {
     functions.push_back(function_of((*list)[i], element("tools", i), ordered[i], unknown));
@@ -212,28 +203,18 @@ ToolChoice tool_choice_of(const RequestFields& f, tenon::chat::Conversation& con
   ToolChoice out{.parallel = f.boolean("parallel_tool_calls", true)};
   out.functions = functions_of(f, conversation.tools, unknown);
   const Json* const choice = f.find("tool_choice");
-  out.kind = out.functions.empty() ? ToolChoice::Kind::none : ToolChoice::Kind::automatic;
-  std::string named;
   if (choice && choice->is_object()) {
-    named = chosen_function(f, unknown);
-    out.kind = ToolChoice::Kind::required;
-    std::erase_if(out.functions, [&](const FunctionTool& each) { return each.name != named; });
-    if (out.functions.empty()) f.refuse("tool_choice", "names `" + shown(named) + "`, which is not among `tools`");
-    out.parallel = false;
-  } else if (choice) {
-    const std::string word = choice->is_string() ? choice->get<std::string>() : "";
-    if (word == "none")
-      out.kind = ToolChoice::Kind::none;
-    else if (word == "required")
-      out.kind = ToolChoice::Kind::required;
-    else if (word != "auto")
+    const std::string named = chosen_function(f, unknown);
+    if (!out.choose_function(named))
+      f.refuse("tool_choice", "names `" + shown(named) + "`, which is not among `tools`");
+  } else {
+    std::string word;
+    if (choice) word = choice->is_string() && !choice->empty() ? choice->get<std::string>() : "?";
+    if (word == "required" && out.functions.empty()) f.refuse("tool_choice", "needs `tools`");
+    if (!out.choose(word))
       f.refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or an object that names a function");
-    if (out.is_forced() && out.functions.empty()) f.refuse("tool_choice", "needs `tools`");
   }
-  if (out.kind == ToolChoice::Kind::none) {
-    out.functions.clear();
-    conversation.tools = nullptr;
-  }
+  if (out.kind == ToolChoice::Kind::none) conversation.tools = nullptr;
   return out;
 }
 

@@ -5,25 +5,11 @@
 
 #include "serve/api/body.h"
 #include "serve/api/request_fields.h"
+#include "serve/chat.h"
 #include "tenon/chat/template.h"
 #include "tenon/io/json.h"
 
 namespace serve {
-
-struct FunctionTool {
-  std::string name;
-  std::string parameters;  // JSON Schema
-  bool strict = false;
-};
-
-struct ToolChoice {
-  enum class Kind { none, automatic, required };
-  Kind kind = Kind::none;
-  std::vector<FunctionTool> functions = {};  // that may be called; empty with Kind::none
-  bool parallel = true;
-
-  bool is_forced() const { return kind == Kind::required; }
-};
 
 // Messages as Hugging Face passes them to templates: arguments of calls are objects, contents are never null. `ordered`
 // is the list under `key` with its keys as written.

@@ -13,8 +13,6 @@
 #include "serve/api/openai/responses_request.h"
 #include "serve/api/openai/responses_writer.h"
 #include "serve/text.h"
-#include "tenon/constrain/budget.h"
-#include "tenon/constrain/calls.h"
 
 namespace serve {
 namespace {
@@ -72,81 +70,16 @@ struct OpenAiAsked {
   Asked asked;
 };
 
-// The form of an answer that may, or must, call functions.
-tenon::constrain::CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
-  const ToolStyle& tools = *style.tools;
-  tenon::constrain::CallsForm form{.functions = {},
-                                   .marker = tools.marker,
-                                   .begin = tools.begin,
-                                   .between = tools.between,
-                                   .end = tools.end,
-                                   .most = choice.parallel ? tools.most : 1,
-                                   .text = !choice.is_forced(),
-                                   .at_start = tools.at_start,
-                                   .think_begin = style.think.begin,
-                                   .think_end = style.think.end,
-                                   .thinking = style.thinking};
-  for (const FunctionTool& each : choice.functions)
-    form.functions.push_back({each.name, tools.before(each.name), each.parameters, "}"});
-  return form;
-}
-
-// Functions whose schema cannot be enforced may have any arguments, unless they are strict or must be called.
-template <class Compile>
-void loosen(ToolChoice& choice, const Compile& compile) {
-  // A try may take ConstraintLimits::time. Those of a request take little more together. CPU time, as of the tries.
-  const auto until = tenon::constrain::thread_cpu_time() + tenon::constrain::ConstraintLimits{}.time;
-  for (FunctionTool& each : choice.functions) {
-    ToolChoice alone = choice;
-    alone.functions = {each};
-    const bool may_be_loose = !each.strict && !choice.is_forced();
-    try {
-      if (!may_be_loose || tenon::constrain::thread_cpu_time() < until) {
-        compile(alone);
-        continue;
-      }
-    } catch (const ApiError&) {
-      if (!may_be_loose) throw;
-    }
-    each.parameters = R"({"type": "object"})";
-  }
-}
-
-// Markers are read from the text: those that are special tokens must be in it. A constraint of calls allows no other
-// special token.
-void show_markers(const Model& model, const AnswerStyle& style, tenon::Options& options) {
-  const auto is_special = [&](const std::string& text) { return model.tokenizer().special(text).has_value(); };
-  if ((style.tools && is_special(style.tools->marker)) || is_special(style.think.begin) || is_special(style.think.end))
-    options.skip_special_tokens = false;
-}
-
-void constrain_calls(Model& model, ToolChoice choice, const AnswerStyle& style, tenon::Request& request) {
-  const auto compile = [&](const ToolChoice& some) { return model.constraint(calls_form(some, style)); };
-  try {
-    request.constraint = compile(choice);
-  } catch (const ApiError&) {
-    loosen(choice, compile);
-    request.constraint = compile(choice);
-  }
-  if (!choice.is_forced()) return;
-  try {  // a call that is begun is completed within max_tokens
-    request.options.finish_within_budget = request.constraint->counts_tokens();
-  } catch (const tenon::Error&) {  // the schemas are too complex for that
-  }
-}
-
 // Adds the prompt of a conversation, with what its answer may be. How the answer is read.
 AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   const bool calls = request.tools.kind != ToolChoice::Kind::none;
   made.asked.characters = characters_of(request.conversation.messages);
   Model::Chat chat = model.chat_prompt(std::move(request.conversation));
   model.add_chat_stops(made.common.options);
-  AnswerStyle style = model.chat_style(calls);
-  style.thinking = chat.thinking;
-  // A form begins with the answer's first token, so there is no reasoning before it.
-  if (!request.tells_reasoning || request.form || request.tools.is_forced()) style.think = {}, style.thinking = false;
-  show_markers(model, style, made.common.options);
-  if (calls) constrain_calls(model, request.tools, style, made.common);
+  AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
+                                            /*has_form=*/request.form || !request.tells_reasoning);
+  program::show_markers(style, model.tokenizer(), made.common.options);
+  if (calls) model.constrain_calls(request.tools, style, made.common);
   keep_last(chat.ids, request.truncate);
   made.add(model, request, std::move(chat.ids), {});
   return style;

@@ -63,42 +63,12 @@ void OpenAiWriter::read(Choice& choice, const std::string& text, bool ended) {
   if (ended)
     for (AnswerPart& part : choice.reader->finish()) parts.push_back(std::move(part));
   for (AnswerPart& part : parts) {
-    const auto call = static_cast<std::size_t>(part.call);
-    switch (part.kind) {
-      case AnswerPart::Kind::reasoning:
-        if (!terms_.shows_reasoning) continue;
-        choice.reasoning += part.text;
-        break;
-      case AnswerPart::Kind::text:
-        choice.content += part.text;
-        break;
-      case AnswerPart::Kind::call:
-        choice.calls.push_back({call_id(terms_.style->tools && terms_.style->tools->short_ids), part.text, {}});
-        break;
-      case AnswerPart::Kind::arguments:
-        choice.calls[call].arguments += part.text;
-        break;
-    }
+    if (part.kind == AnswerPart::Kind::reasoning && !terms_.shows_reasoning) continue;
+    choice.message.add(part, [&] { return call_id(terms_.style->tools && terms_.style->tools->short_ids); });
     if (terms_.stream) choice.parts.push_back(std::move(part));
   }
   if (ended && choice.reader->has_whole_calls() && choice.reason == std::string_view("stop"))
     choice.reason = "tool_calls";
-}
-
-OrderedJson OpenAiWriter::message_of(const Choice& choice) const {
-  if (!choice.reader) return {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-  const bool silent = choice.content.empty() && !choice.calls.empty();
-  OrderedJson message = {{"role", "assistant"},
-                         {"content", silent ? OrderedJson(nullptr) : OrderedJson(choice.content)},
-                         {"refusal", nullptr}};
-  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
-  for (const Call& call : choice.calls) {
-    message["tool_calls"].push_back(
-        OrderedJson{{"id", call.id},
-                    {"type", "function"},
-                    {"function", OrderedJson{{"name", call.name}, {"arguments", call.arguments}}}});
-  }
-  return message;
 }
 
 OrderedJson OpenAiWriter::delta_of(const Choice& choice, const AnswerPart& part) const {
@@ -107,7 +77,7 @@ OrderedJson OpenAiWriter::delta_of(const Choice& choice, const AnswerPart& part)
   OrderedJson call = {{"index", part.call}};
   OrderedJson function = {{"arguments", part.text}};
   if (part.kind == AnswerPart::Kind::call) {
-    call["id"] = choice.calls[static_cast<std::size_t>(part.call)].id;
+    call["id"] = choice.message.calls[static_cast<std::size_t>(part.call)].id;
     call["type"] = "function";
     function = {{"name", part.text}, {"arguments", ""}};
   }
@@ -317,7 +287,7 @@ std::string OpenAiWriter::whole() const {
     const int index = static_cast<int>(i);
     OrderedJson out = {{"index", index}};
     if (terms_.chat)
-      out["message"] = message_of(choice);
+      out["message"] = (choice.reader ? choice.message : AnswerMessage{.content = choice.text}).json();
     else
       out["text"] = echo_of(index) + choice.text;
     const bool echoes = terms_.logprobs && !echo_of(index).empty();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "serve/api/writer.h"
-#include "serve/chat/answer_reader.h"
+#include "serve/chat.h"
 #include "tenon/tokenizer/stream_decoder.h"
 
 namespace serve {
@@ -59,15 +59,10 @@ class OpenAiWriter final : public Writer {
     std::vector<tenon::TokenLogprob> top;
   };
 
-  struct Call {
-    std::string id, name, arguments;
-  };
-
   struct Choice {
     explicit Choice(const tenon::Tokenizer& tokenizer) : decoder(tokenizer) {}
-    std::optional<AnswerReader> reader;  // without it all text is content
-    std::string content, reasoning;      // with it
-    std::vector<Call> calls;
+    std::optional<AnswerReader> reader;     // without it all text is content
+    AnswerMessage message;                  // with it
     std::vector<AnswerPart> parts;          // in a stream: read since the last chunk
     tenon::StreamDecoder decoder;           // without stop strings: of tokens
     std::size_t decoded = 0, released = 0;  // characters
@@ -89,7 +84,6 @@ class OpenAiWriter final : public Writer {
   void stream_choice(int index);
   void stream_parts(int index, const tenon::OrderedJson& logprobs);
   tenon::OrderedJson delta_of(const Choice& choice, const AnswerPart& part) const;
-  tenon::OrderedJson message_of(const Choice& choice) const;
   // `ids`: the choice's tokens since the last chunk that told them go with it.
   void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs,
                    bool ids = false);

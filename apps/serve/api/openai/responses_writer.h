@@ -7,7 +7,7 @@
 
 #include "serve/api/openai/responses_request.h"
 #include "serve/api/writer.h"
-#include "serve/chat/answer_reader.h"
+#include "serve/chat.h"
 
 namespace serve {
 

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/chat/answer_reader.h"
+#include "conversation/answer_reader.h"
 #include "tenon/chat/model_template.h"
 #include "tenon/tokenizer/bpe.h"
 
-namespace serve {
+namespace program {
 
 // A prompt, for Tokenizer::encode_rendered.
 struct ChatPrompt {
@@ -38,10 +38,13 @@ class ChatTemplate {
   static std::optional<ChatTemplate> chosen(std::string_view word, const std::filesystem::path& model,
                                             const tenon::Tokenizer& tokenizer, Clock clock);
 
-  // The prompt of a conversation. Contents may spell anything, and may be texts or lists of text parts. A role or a
-  // list of tools that the template does not show is told in another way that the model knows, see docs/chat.md.
-  // tenon::Error with line and column where the template refuses the conversation, or is not supported.
+  // The prompt of a conversation. Contents may spell anything, and may be texts or lists of text parts. The template
+  // may not show a role or the tools: docs/chat.md says how the model is told them. Throws tenon::Error with line and
+  // column where the template refuses the conversation, or is not supported.
   ChatPrompt render(tenon::chat::Conversation conversation) const;
+
+  const tenon::chat::ModelTemplate& model() const { return model_; }  // as the model brings it
+  std::chrono::local_seconds now() const { return clock_(); }
 
   // Tokens that end an answer, and texts where the template closes a turn by no token.
   const tenon::chat::TurnEnd& turn_end() const { return turn_end_; }
@@ -75,8 +78,4 @@ class ChatTemplate {
 // The time of this machine's clock in its time zone.
 std::chrono::local_seconds local_now();
 
-// What a chat request gets without a template.
-inline constexpr const char* kNoChatTemplate =
-    "this model has no chat template; the server's --chat-template names one";
-
-}  // namespace serve
+}  // namespace program

@@ -1,6 +1,6 @@
-#include "serve/chat/built_in_templates.h"
+#include "conversation/built_in_templates.h"
 
-namespace serve {
+namespace program {
 namespace {
 
 constexpr std::string_view kChatml =
@@ -55,4 +55,4 @@ const BuiltInTemplate* built_in_template(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace serve
+}  // namespace program

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/chat/tool_style.h"
+#include "conversation/tool_style.h"
 
-namespace serve {
+namespace program {
 
 struct AnswerPart {
   enum class Kind { reasoning, text, call, arguments };
@@ -67,4 +67,4 @@ class AnswerReader {
   std::vector<AnswerPart> out_;
 };
 
-}  // namespace serve
+}  // namespace program

@@ -6,7 +6,7 @@
 #include "tenon/constrain/calls.h"
 #include "tenon/io/json.h"
 
-namespace serve {
+namespace program {
 
 // Calls in one answer at most, with parallel_tool_calls.
 inline constexpr int kMostCalls = 16;
@@ -39,4 +39,4 @@ struct ThinkStyle {
 };
 ThinkStyle think_style_of(std::string_view jinja);
 
-}  // namespace serve
+}  // namespace program

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-namespace serve {
+namespace program {
 
 struct BuiltInTemplate {
   std::string_view name;
@@ -22,4 +22,4 @@ std::span<const BuiltInTemplate> built_in_templates();
 // Null: none has this name.
 const BuiltInTemplate* built_in_template(std::string_view name);
 
-}  // namespace serve
+}  // namespace program

@@ -1,4 +1,4 @@
-#include "serve/chat/answer_reader.h"
+#include "conversation/answer_reader.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "tenon/core/error.h"
 #include "tenon/io/json.h"
 
-namespace serve {
+namespace program {
 namespace {
 
 using PartKind = AnswerPart::Kind;
@@ -256,4 +256,4 @@ void AnswerReader::emit(PartKind kind, std::string text) {
     out_.push_back({kind, std::move(text), call});
 }
 
-}  // namespace serve
+}  // namespace program

@@ -1,23 +1,22 @@
-#include "serve/chat/chat_template.h"
+#include "conversation/chat_template.h"
 
 #include <algorithm>
 #include <ctime>
 #include <map>
 #include <utility>
 
-#include "serve/chat/built_in_templates.h"
-#include "serve/text.h"
+#include "conversation/built_in_templates.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/unicode.h"
+#include "trimmed.h"
 
-namespace serve {
+namespace program {
 namespace {
 
 using tenon::Error;
 using tenon::OrderedJson;
 using tenon::chat::Conversation;
 
-constexpr std::string_view kBlanks = " \t\r\n";
 // Words that no template contains.
 const std::string kWord = "Qzvxtrial", kOther = "Wkjyother";
 
@@ -207,7 +206,7 @@ ChatPrompt ChatTemplate::render(Conversation conversation) const {
   tenon::chat::Rendered rendered = model_.render(std::move(conversation));
   if (!known.shows_system) {
     for (const std::string& text : systems) {
-      if (!has(rendered.text, trimmed(text, kBlanks)))
+      if (!has(rendered.text, trimmed(text)))
         throw Error(Error::Kind::invalid_request, "messages",
                     "the chat template does not show a message of role system: put its text into the first message of "
                     "role user");
@@ -215,7 +214,7 @@ ChatPrompt ChatTemplate::render(Conversation conversation) const {
   }
   ChatPrompt prompt{std::move(rendered.text), std::move(rendered.template_spans)};
   const std::string& think = known.think.begin;
-  prompt.thinking = !think.empty() && !continues && trimmed(prompt.text, kBlanks).ends_with(think);
+  prompt.thinking = !think.empty() && !continues && trimmed(prompt.text).ends_with(think);
   return prompt;
 }
 
@@ -226,4 +225,4 @@ std::chrono::local_seconds local_now() {
   return std::chrono::local_seconds(std::chrono::seconds(now + local.tm_gmtoff));
 }
 
-}  // namespace serve
+}  // namespace program

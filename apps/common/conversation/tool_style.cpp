@@ -1,6 +1,6 @@
-#include "serve/chat/tool_style.h"
+#include "conversation/tool_style.h"
 
-namespace serve {
+namespace program {
 namespace {
 
 using tenon::OrderedJson;
@@ -101,4 +101,4 @@ ThinkStyle think_style_of(std::string_view jinja) {
   return {};
 }
 
-}  // namespace serve
+}  // namespace program
