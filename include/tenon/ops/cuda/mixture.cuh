@@ -212,18 +212,18 @@ struct ExpertTile {
   }
 };
 
-/// One product of every expert for its pairs. x and job.y: [pairs, ...]; Up: the first product, else the second.
-template <bool Up, int Panels, int Tokens, class Source>
+/// One product of every expert for its pairs. x and job.y: [pairs, ...]; up: the first product, else the second.
+template <int Panels, int Tokens, class Source>
 __global__ void __launch_bounds__(lanes::kThreads)
     expert_linear_kernel(cpu::PanelJob job, MatrixView<const float> x, const ExpertSource<Source>* experts, int count,
-                         const int* first, bool whole) {
+                         const int* first, bool up, bool whole) {
   wait_for_earlier();
   const auto tile =
       ExpertTile::find<LinearTile<Panels, Tokens, Source>::kTokens>(first, count, static_cast<int>(blockIdx.y));
   if (tile.count == 0) return;
   const ExpertSource<Source>& expert = experts[tile.expert];
-  job.bias = Up ? expert.up_bias : expert.down_bias;
-  const Source weight = Up ? expert.up : expert.down;
+  job.bias = up ? expert.up_bias : expert.down_bias;
+  const Source weight = up ? expert.up : expert.down;
   linear_block<Panels, Tokens>(job, x, weight, whole, tile.first, tile.count);
 }
 
@@ -256,9 +256,9 @@ __global__ void add_experts_kernel(MatrixView<const float> out, MixtureMemory me
 template <class W>
 concept HasExperts = HasPanels<W> && HasColumns<W> && !HasTiles<W> && !HasOperandTiles<W>;
 
-template <bool Up, int Panels, int Tokens, class W>
+template <int Panels, int Tokens, class W>
 void launch_experts(Cuda& device, const MixtureArgs<W>& args, MatrixView<const float> x, MatrixView<float> y,
-                    const int* first) {
+                    const int* first, bool up) {
   using Source = SourceOf<W>;
   const LinearTile<Panels, Tokens, Source> tile(x.rows);
   const int experts = static_cast<int>(args.experts.size()), outputs = panel_count(y.cols);
@@ -266,19 +266,19 @@ void launch_experts(Cuda& device, const MixtureArgs<W>& args, MatrixView<const f
   // Every expert may have a tile that is not full.
   const dim3 grid(static_cast<unsigned>((outputs + Panels - 1) / Panels),
                   static_cast<unsigned>(std::min(x.rows, experts + x.rows / tile.kTokens)));
-  device.launch_early("experts", expert_linear_kernel<Up, Panels, Tokens, Source>, grid, lanes::kThreads,
+  device.launch_early("experts", expert_linear_kernel<Panels, Tokens, Source>, grid, lanes::kThreads,
                       static_cast<std::size_t>(tile.bytes()), job, x,
-                      reinterpret_cast<const ExpertSource<Source>*>(args.table), experts, first, copies_whole(x));
+                      reinterpret_cast<const ExpertSource<Source>*>(args.table), experts, first, up, copies_whole(x));
 }
 
 /// A tile has 8 pairs, or 32 where experts have 32 or more on average.
-template <bool Up, class W>
+template <class W>
 void multiply_experts(Cuda& device, const MixtureArgs<W>& args, MatrixView<const float> x, MatrixView<float> y,
-                      const int* first) {
+                      const int* first, bool up) {
   if (x.rows < 32 * static_cast<int>(args.experts.size()))
-    launch_experts<Up, 1, 1>(device, args, x, y, first);
+    launch_experts<1, 1>(device, args, x, y, first, up);
   else
-    launch_experts<Up, 4, 4>(device, args, x, y, first);
+    launch_experts<4, 4>(device, args, x, y, first, up);
 }
 
 }  // namespace cuda
@@ -319,12 +319,12 @@ void mixture(Cuda& device, const MixtureArgs<W>& args) {
                       args.chosen, args.memory->x);
   const MatrixView<float>& both = args.memory->gate_and_up;  // [pairs, 2 inner]
   const MatrixView<float> inner{both.data, both.rows, both.cols / 2, both.stride};
-  cuda::multiply_experts<true>(device, args, args.memory->x, both, memory.first);
+  cuda::multiply_experts(device, args, args.memory->x, both, memory.first, true);
   if (args.gate.limit > 0)
     device.launch_early("gate", cuda::clamped_gate_kernel<>, cuda::blocks(pairs), 256, 0, both, args.gate);
   else
     gate(device, GateArgs{both, args.gate.activation, inner});
-  cuda::multiply_experts<false>(device, args, inner, args.memory->out, memory.first);
+  cuda::multiply_experts(device, args, inner, args.memory->out, memory.first, false);
   device.launch_early("add experts", cuda::add_experts_kernel<>, cuda::blocks(args.x.rows), 256, 0, args.memory->out,
                       memory, args.chosen, args.y);
 }
