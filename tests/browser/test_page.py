@@ -2,6 +2,7 @@
 
     test_page.py PROGRAM [TEST ...]        (scripts/check-browser runs it, with what it needs)
 """
+import json
 import re
 import time
 import unittest
@@ -114,7 +115,7 @@ class ThePage(BrowserTest):
     def test_it_loads_small_and_silent(self):
         answer = self.server.get("/ui")
         self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/html; charset=utf-8"))
-        self.assertLess(len(answer.body), 60000)
+        self.assertLess(len(answer.body), 64000)
         policy = answer.headers["content-security-policy"]
         for part in ["default-src 'none'", "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"]:
             self.assertIn(part, policy)
@@ -232,7 +233,174 @@ class ThePage(BrowserTest):
         self.quiet(page)
 
 
+MARKDOWN = """# A <b>title</b>
+
+Some *words* and **more**, `a < b`,
+two lines.
+
+- one
+- `two`
+
+3. three
+> said
+
+```c
+int x = 1 < 2;
+
+```
+<script>end"""
+FORMATTED = ("<h4>A &lt;b&gt;title&lt;/b&gt;</h4><p>Some <em>words</em> and <strong>more</strong>, <code>a &lt; b</code>,<br>two lines.</p>"
+             '<ul><li>one</li><li><code>two</code></li></ul><ol start="3"><li>three</li></ol><blockquote>said<br></blockquote>'
+             "<pre><code>int x = 1 &lt; 2;\n</code></pre><p>&lt;script&gt;end</p>")
+
+# The message and the card that these chunks of a stream make.
+CHUNKS = """
+const answer = new TalkAnswer({name: 'tales', members: {model: 'tales'}}, [{message: 'What?', answers: {}}]);
+answer.begun = performance.now();
+for (const delta of arguments[0]) {
+  answer.fresh = document.createDocumentFragment();
+  answer.take(JSON.stringify({choices: [{delta, logprobs: null, finish_reason: null}]}));
+  answer.text.append(answer.fresh);
+}
+answer.end('done');
+return [answer.message, [...answer.card.querySelectorAll('.call')].map(each => each.textContent), answer.card.querySelector('.thinking')?.textContent,
+        talk.messages('tales', [{message: 'What?', answers: {tales: answer.message}}, {message: 'Sunny', answers: {}}])];
+"""
+
+
+class AConversation(BrowserTest):
+    FLAGS = ["--chat-template", "chatml"]
+
+    def said(self, messages, model="tales", **more):
+        answer = self.server.post("/v1/chat/completions", {"model": model, "messages": messages, "temperature": 0} | more)
+        self.assertEqual(answer.status, 200, answer)
+        return answer.json()["choices"][0]["message"]["content"]
+
+    def send(self, page, message, **values):
+        page.fill(message=message, **values)
+        page.click("generate")
+        return page.wait_answers()
+
+    def bubbles(self, page):
+        return page.js("return [...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('.said')].map(each => each.textContent))")
+
+    def test_it_is_kept_over_a_reload_and_each_answer_sees_it(self):
+        page = self.open()
+        self.assertEqual([page.visible(each) for each in ["message", "prompt", "system"]], [True, False, True])
+        self.assertEqual(page.shown("generate"), "Send")
+        page.fill(system="Be kind.", max_tokens=20, temperature=0, top_k="", top_p="")
+        page.js("document.getElementById('message').focus()")
+        page.keys("Who is the king?", Keys.ENTER)
+        page.wait_text(1)
+        got, = page.wait_answers()
+        turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Who is the king?"}]
+        first = self.said(turns, max_tokens=20)
+        self.assertEqual((got["state"], got["text"], got["error"]), ("done", first, ""))
+        self.assertEqual(page.js("return document.getElementById('message').value"), "")
+        turns += [{"role": "assistant", "content": first}, {"role": "user", "content": "And the queen?"}]
+        self.browser.refresh()
+        page.wait_ready()
+        eventually(lambda: self.bubbles(page) == [["Who is the king?"]])
+        got, = self.send(page, "And the queen?")
+        self.assertEqual(got["text"], self.said(turns, max_tokens=20))
+        self.assertEqual(self.bubbles(page), [["Who is the king?", "And the queen?"]])
+        page.click("again")
+        again, = page.wait_answers()
+        self.assertEqual((again["text"], self.bubbles(page)), (got["text"], [["Who is the king?", "And the queen?"]]))
+        page.click("anew")
+        self.assertEqual(self.bubbles(page), [])
+        page.fill(system="")
+        got, = self.send(page, "Hello")
+        self.assertEqual(got["text"], self.said([{"role": "user", "content": "Hello"}], max_tokens=20))
+        self.quiet(page)
+
+    def test_adapters_side_by_side_keep_their_own_answers(self):
+        page = self.open()
+        page.choose("tales", "shakespeare")
+        page.fill(max_tokens=12, temperature=0, top_k="", top_p="", stops="never\nnor this", repetition_penalty=1.2)
+        more = {"max_tokens": 12, "stop": ["never", "nor this"], "repetition_penalty": 1.2}
+        firsts = self.send(page, "Hello")
+        seconds = self.send(page, "More")
+        for first, second in zip(firsts, seconds):
+            turns = [{"role": "user", "content": "Hello"}]
+            self.assertEqual(first["text"], self.said(turns, first["model"], **more))
+            turns += [{"role": "assistant", "content": first["text"]}, {"role": "user", "content": "More"}]
+            self.assertEqual(second["text"], self.said(turns, second["model"], **more))
+        page.choose("shakespeare", "weather")
+        page.fill(weights="0.5 0.25")
+        mixed, = self.send(page, "Go on")
+        self.assertEqual((mixed["model"], mixed["state"]), ("0.5 shakespeare + 0.25 weather", "done"))
+        page.fill(weights="1")
+        self.send(page, "Go on")
+        self.assertIn("mix", page.shown("said"))
+        self.quiet(page)
+
+    def test_a_form_and_a_stop(self):
+        page = self.open()
+        got, = self.send(page, "Hello", schema='{"enum": ["red", "blue"]}', max_tokens=20)
+        self.assertIn(got["text"], ['"red"', '"blue"'])
+        self.send(page, "Hello", schema="{")
+        self.assertIn("JSON", page.shown("said"))
+        page.fill(schema="", max_tokens=900, temperature=0, message="Hello")
+        page.click("generate")
+        page.wait_text(1)
+        page.keys(Keys.ESCAPE)
+        got, = page.wait_answers()
+        self.assertEqual(got["state"], "stopped")
+        kept = page.js("return talk.turns.at(-1).answers.tales.content")
+        self.assertEqual(kept, got["text"])
+        page.js("document.querySelector('[name=way][value=text]').click()")
+        self.assertEqual([page.visible("message"), page.visible("prompt"), page.shown("generate")], [False, True, "Generate"])
+        got, = page.generate(prompt=KING, max_tokens=10, temperature=0, top_k="", top_p="")
+        self.assertEqual(got["text"], self.told("tales", max_tokens=10, temperature=0))
+        self.quiet(page)
+
+    def test_calls_and_reasoning(self):
+        page = self.open()
+        call = {"role": "assistant", "content": "", "reasoning_content": "Hm.",
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}]}
+        message, calls, thought, messages = page.js(CHUNKS, [
+            {"role": "assistant", "content": ""}, {"reasoning_content": "H"}, {"reasoning_content": "m."},
+            {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": ""}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]}, {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]}])
+        self.assertEqual((message, calls, thought), (call, ['weather {"city": "Rome"}'], "Hm."))
+        self.assertEqual(messages, [{"role": "user", "content": "What?"}, call, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}])
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+        got, = self.send(page, "Hello", tools=json.dumps(tools), max_tokens=8, temperature=0, top_k="", top_p="")
+        self.assertEqual(got["text"].strip(), self.said([{"role": "user", "content": "Hello"}], max_tokens=8, tools=tools).strip())
+        self.quiet(page)
+
+    def test_markdown_is_shown_and_html_is_text(self):
+        page = self.open()
+        self.assertEqual(page.js("return formatted(arguments[0]).innerHTML", MARKDOWN), FORMATTED)
+        for text in ["```", "", "\n\n", "* a", "**", "`", "1) x", ">", "```\na"]:
+            page.js("return formatted(arguments[0]).innerHTML", text)  # ends
+        self.quiet(page)
+
+    def test_a_phone_shows_the_answer_at_once(self):
+        page = self.open(width=390, height=844)
+        self.browser.refresh()  # with the size of a phone
+        page.wait_ready()
+        self.assertFalse(page.visible("key-form"))
+        got, = self.send(page, "Hello", max_tokens=5)
+        top = page.js("return document.querySelector('.card').getBoundingClientRect().top + scrollY")
+        self.assertLess(top, 500)
+        self.assertLessEqual(page.js("return document.documentElement.scrollWidth"), 390)
+        self.quiet(page)
+
+
 class TheBatch(BrowserTest):
+    def test_four_fill_the_grid_and_counts_agree(self):
+        page = self.open()
+        page.choose("tales", *NAMES)
+        page.generate(prompt=KING, max_tokens=10)
+        boxes = page.js("return [...document.querySelectorAll('.card')].map(card => card.getBoundingClientRect().toJSON())")
+        self.assertEqual((len({box["left"] for box in boxes}), len({box["top"] for box in boxes})), (2, 2))
+        self.wait_still(page)
+        now = page.js("return [...document.querySelectorAll('#legend tbody tr')].map(row => Number(row.cells[1].textContent))")
+        self.assertEqual((sum(now), page.shown("running")), (0, "0"))
+        self.quiet(page)
+
     def wait_still(self, page):
         """Waits until no request runs and the picture has the last step."""
         def still():

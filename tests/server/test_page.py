@@ -74,8 +74,15 @@ class Steps(ServerTest):
 
         later = self.server.get("/ui/steps?since=%d" % (drawn["last"] - 3)).json()
         self.assertEqual(named(later), named(drawn)[-3:])
-        self.assertEqual(later["boot"], drawn["boot"])
+        self.assertEqual((later["boot"], later["chat"]), (drawn["boot"], False))
         self.assertEqual(self.server.get("/ui/steps?since=%d" % drawn["last"]).json()["steps"], [])
+
+
+class Chat(ServerTest):
+    FLAGS = ["--chat-template", "plain"]
+
+    def test_the_page_knows_whether_there_is_a_template(self):
+        self.assertIs(self.server.get("/ui/steps?since=0").json()["chat"], True)
 
 
 class Load(ServerTest):

@@ -1,6 +1,8 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,13 +65,25 @@ tenon::OrderedJson json_of(const StepHistory::Step& step, AdapterList& adapters)
   return {{"step", step.number}, {"at_ms", rounded(step.at_ms)}, {"ms", rounded(step.ms)}, {"rows", std::move(rows)}};
 }
 
-void show_steps(Model& model, const HttpRequest& request, HttpResponse& response) {
+// Whether a conversation can be rendered, so that the page opens as one.
+bool can_talk(const Model& model) {
+  try {
+    const auto messages = tenon::OrderedJson::array({{{"role", "user"}, {"content", "Hello"}}});
+    model.chat_prompt({.messages = messages, .add_generation_prompt = true});
+    return true;
+  } catch (const ApiError&) {
+    return false;
+  }
+}
+
+void show_steps(Model& model, bool talks, const HttpRequest& request, HttpResponse& response) {
   const std::vector<StepHistory::Step> steps = model.steps().behind(seen(request));
   const tenon::ServiceStats stats = model.service().stats();
   const Load load = load_of(stats, model.adapter_stats());
   tenon::OrderedJson json = {{"boot", model.boot()},
                              {"last", model.steps().last()},
                              {"places", model.settings().model.batch},
+                             {"chat", talks},
                              {"running", load.running},
                              {"waiting", load.waiting},
                              {"cache_used", load.cache_used},
@@ -88,9 +102,17 @@ void show_steps(Model& model, const HttpRequest& request, HttpResponse& response
 void add_page_routes(HttpServer& http, Serving& serving) {
   add_plain(http, serving, "GET", "/ui",
             [](const HttpRequest&, HttpResponse& response, const Caller&) { show_page(response); });
-  add_plain(http, serving, "GET", "/ui/steps", [&](const HttpRequest& request, HttpResponse& response, const Caller&) {
-    show_steps(serving.model(), request, response);
-  });
+  struct Talk {
+    std::once_flag asked;
+    bool can = false;
+  };
+  const auto talk = std::make_shared<Talk>();
+  add_plain(http, serving, "GET", "/ui/steps",
+            [&serving, talk](const HttpRequest& request, HttpResponse& response, const Caller&) {
+              Model& model = serving.model();
+              std::call_once(talk->asked, [&] { talk->can = can_talk(model); });
+              show_steps(model, talk->can, request, response);
+            });
 }
 
 }  // namespace serve
