@@ -3,6 +3,7 @@
 #include "tenon/checkpoint/compressed_tensors-inl.h"
 #include "tenon/checkpoint/config-inl.h"
 #include "tenon/checkpoint/dtype-inl.h"
+#include "tenon/checkpoint/embedding_recipe-inl.h"
 #include "tenon/checkpoint/generation_config-inl.h"
 #include "tenon/checkpoint/gguf-inl.h"
 #include "tenon/checkpoint/gguf_blocks-inl.h"

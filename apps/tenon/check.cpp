@@ -1,5 +1,6 @@
 // tenon check: whether a model loads and runs.
 #include <algorithm>
+#include <utility>
 
 #include "commands.h"
 #include "output.h"
@@ -9,9 +10,16 @@ namespace program {
 
 int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters) {
   const tenon::ModelConfig& config = engine.config();
-  engine.submit({.input_ids = {config.bos.value_or(0)},
-                 .adapters = adapters,
-                 .options = {.max_new_tokens = std::min(4, config.positions), .ignore_eos = true}});
+  tenon::Request request{.input_ids = {config.bos.value_or(0)},
+                         .adapters = adapters,
+                         .lease = engine.lease(adapters),
+                         .options = {.max_new_tokens = std::min(4, config.positions), .ignore_eos = true}};
+  if (!config.language_head || request.lease.head) {
+    request.options.max_new_tokens = 0;
+    const bool classifies = !config.labels.empty() || request.lease.head;
+    request.options.pooling = classifies ? tenon::Pooling::classify : tenon::Pooling::last;
+  }
+  engine.submit(std::move(request));
   engine.set_draining(true);
   int generated = 0;
   while (!engine.idle()) {

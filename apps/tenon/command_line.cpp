@@ -308,6 +308,38 @@ Action add_run(CLI::App& app, RunCommand& c) {
   return [&c] { return run(c); };
 }
 
+constexpr const char* kClassifyHelp =
+    "A line is {\"id\": \"a\", \"text\": \"...\" or \"input_ids\": [1, 2], \"adapter\": \"folder\", \"cache_salt\": "
+    "\"\",\n"
+    "\"parse_special\": false}. Its answer is {\"id\": \"a\", \"logits\": [0.1, -0.2], \"label\": 0} or {\"id\": "
+    "\"a\", \"error\": \"...\"}.\n"
+    "The head is that of the adapter, or else of the model.";
+constexpr const char* kEmbedHelp =
+    "A line is {\"id\": \"a\", \"text\": \"...\" or \"input_ids\": [1, 2], \"adapter\": \"folder\", \"cache_salt\": "
+    "\"\",\n"
+    "\"parse_special\": false}. Its answer is {\"id\": \"a\", \"embedding\": [0.1, -0.2, ...]} or {\"id\": \"a\", "
+    "\"error\": \"...\"}.";
+
+Action add_classify(CLI::App& app, RunCommand& c) {
+  c.pooling = tenon::Pooling::classify;
+  add_engine_options(app, c.model);
+  add_parse_special(app, c.parse_special);
+  app.footer(kClassifyHelp);
+  return [&c] { return run(c); };
+}
+
+Action add_embed(CLI::App& app, EmbedCommand& c) {
+  app.add_option("--pooling", c.pooling,
+                 "last: the last token; mean: all tokens; without it, as modules.json of the model says, or last")
+      ->check(CLI::IsMember({"last", "mean"}))
+      ->option_text("WORD");
+  app.add_flag("--normalize,!--no-normalize", c.run.normalize, "divide by the Euclidean length (the default)");
+  add_engine_options(app, c.run.model);
+  add_parse_special(app, c.run.parse_special);
+  app.footer(kEmbedHelp);
+  return [&c] { return embed(c); };
+}
+
 Action add_tokens(CLI::App& app, TokensCommand& c) {
   add_model(app, c.model);
   auto* const decode = app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
@@ -565,7 +597,8 @@ int run_command_line(int argc, char** argv) {
   GenerateCommand generate_command;
   ChatCommand chat_command;
   ChatBatchCommand chat_batch_command;
-  RunCommand run_command;
+  RunCommand run_command, classify_command;
+  EmbedCommand embed_command;
   TokensCommand tokens_command;
   ConstrainCommand constrain_command;
   InspectCommand inspect_command;
@@ -583,6 +616,8 @@ int run_command_line(int argc, char** argv) {
   add("chat-batch", "Continues several prompts side by side, each with its own adapter", chat_batch_command,
       add_chat_batch);
   add("run", "Answers requests: JSON lines in, JSON lines out, all in one engine", run_command, add_run);
+  add("classify", "Classifies texts, JSON lines in and out", classify_command, add_classify);
+  add("embed", "Makes embeddings of texts, JSON lines in and out", embed_command, add_embed);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
   add("constrain", "Tests a JSON schema, a regex or a grammar without a model, JSON lines in and out",
       constrain_command, add_constrain);

@@ -60,8 +60,17 @@ struct RunCommand {
   bool parse_special = false;      // default of requests
   std::string chat_template;       // a file; empty: the model's own
   bool generation_config = false;  // defaults of sampling from generation_config.json
+  // `tenon classify` and `tenon embed`: the lines are prompts, and the answers classes or embeddings.
+  tenon::Pooling pooling = tenon::Pooling::none;
+  bool normalize = true;  // embeddings
 };
 int run(const RunCommand& command);
+
+struct EmbedCommand {
+  RunCommand run;
+  std::string pooling;  // last or mean; empty: as the model's folder says, else last
+};
+int embed(const EmbedCommand& command);
 
 struct TokensCommand {
   std::string model;  // empty: the default model
@@ -96,7 +105,8 @@ struct QuantizeCommand {
 };
 int quantize(const QuantizeCommand& command);
 
-// Generates four tokens after a prompt of one, or fewer if the model has too few positions. Returns their number.
+// Generates four tokens after a prompt of one, or fewer if the model has too few positions. Returns their number. A
+// model or adapter that gives no text classifies or embeds the prompt.
 int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters = {});
 
 struct CheckCommand {

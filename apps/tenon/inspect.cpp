@@ -328,7 +328,7 @@ int inspect(const InspectCommand& command) {
     using Family = decltype(family);
     const tenon::ModelConfig config = Family::configure(*files.config);
     check_layer_count(files, config);
-    const tenon::DecoderSpec spec = Family::tensors(config);
+    const tenon::DecoderSpec spec = tenon::tensors_of<Family>(config);
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
     sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);

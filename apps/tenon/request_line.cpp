@@ -243,6 +243,25 @@ void read_request(const Fields& fields, const tenon::OrderedJson& ordered, const
   out.request.options.skip_special_tokens = fields.boolean("skip_special_tokens", skips);
 }
 
+// A line of `tenon classify` and `tenon embed`.
+void read_pooled(const Fields& fields, const RequestDefaults& defaults, ParsedRequest& out) {
+  static const std::set<std::string_view> known{"id", "text", "input_ids", "adapter", "parse_special", "cache_salt"};
+  for (const auto& [key, value] : fields.json().items()) {
+    if (!known.contains(key))
+      fields.refuse(key, "is an unknown field; a line has " + joined({known.begin(), known.end()}));
+  }
+  only_one(fields, {"text", "input_ids"}, /*needed=*/true);
+  out.request.prompt = fields.string("text", "");
+  out.request.input_ids = integers(fields, "input_ids", 0);
+  if (fields.has("input_ids") && out.request.input_ids.empty())
+    fields.refuse("input_ids", "must hold at least one token");
+  out.request.adapters = adapters_of(fields);
+  out.request.options = defaults.options;
+  out.request.options.max_new_tokens = 0;
+  out.request.options.cache_salt = fields.string("cache_salt", "");
+  out.request.parse_special = fields.boolean("parse_special", defaults.parse_special);
+}
+
 // A line of a batch file draws with a seed of its own if it names none, so that equal prompts get different answers.
 void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defaults, ParsedRequest& out) {
   tenon::OrderedJson ordered;
@@ -260,12 +279,17 @@ ParsedRequest parse_request(std::string_view line, int number, const RequestDefa
   try {
     const Json json = parse_json_line(line, number);
     const auto in_order = [&] { return tenon::parse_json<tenon::OrderedJson>(line, line_name(number)); };
-    if (is_batch_line(json)) {
+    const bool pools = defaults.options.pooling != tenon::Pooling::none;
+    if (!pools && is_batch_line(json)) {
       read_batch(in_order(), number, defaults, out);
       return out;
     }
     const Fields fields(json, json.is_object() ? "request" : line_name(number), {}, Error::Kind::invalid_request);
     out.id = id_of(fields);
+    if (pools) {
+      read_pooled(fields, defaults, out);
+      return out;
+    }
     const bool ordered = fields.has("schema") || fields.has("messages");
     read_request(fields, ordered ? in_order() : nullptr, defaults, out);
   } catch (const Error& error) {
@@ -274,12 +298,14 @@ ParsedRequest parse_request(std::string_view line, int number, const RequestDefa
   return out;
 }
 
-AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer) {
+AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer, bool normalize) {
   return {.text = has_tokenizer,
           .logits = !o.logits_at.empty(),
           .nll = o.nll,
           .logprobs = o.top_logprobs >= 0,
-          .choices = o.n > 1};
+          .choices = o.n > 1,
+          .pooling = o.pooling,
+          .normalize = normalize};
 }
 
 namespace {
@@ -328,11 +354,29 @@ void append_answer(std::string& out, const tenon::Choice& answer, const AnswerPa
     out += formatted(", \"logits_hash\": \"%016llx\"", static_cast<unsigned long long>(*answer.logits_hash));
 }
 
+// "logits": [...], "label": 0, or "embedding": [...]
+void append_pooled(std::string& out, const tenon::Scores& scores, const AnswerParts& parts) {
+  if (parts.pooling == tenon::Pooling::classify) {
+    out += "\"logits\": ";
+    append_json_list(out, scores.class_logits, append_number);
+    out += ", \"label\": " + std::to_string(tenon::best_label(scores.class_logits));
+    return;
+  }
+  std::vector<float> embedding = scores.embedding;
+  if (parts.normalize) tenon::normalize(embedding);
+  out += "\"embedding\": ";
+  append_json_list(out, embedding, append_number);
+}
+
 }  // namespace
 
 std::string answer_line(const std::string& id, const tenon::Completion& completion, const AnswerParts& parts) {
   if (completion.reason == tenon::FinishReason::error) return error_line(id, completion.error);
   std::string out = "{\"id\": " + id + ", ";
+  if (parts.pooling != tenon::Pooling::none) {
+    append_pooled(out, *completion.scores, parts);
+    return out + "}\n";
+  }
   append_answer(out, completion, parts);
   if (parts.logits) {
     out += ", \"logits\": ";

@@ -38,15 +38,17 @@ struct RequestDefaults {
   bool parse_special = false;
 };
 
-// A line is a request of `tenon run`, or one of OpenAI's batch files. number: of the line in the input, from 1. Errors
-// are in the result's `error`.
+// A line is a request of `tenon run`, or one of OpenAI's batch files. With options.pooling it is one of `tenon
+// classify` or `tenon embed`. number: of the line in the input, from 1. Errors are in the result's `error`.
 ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
 // The parts of an answer in addition to the tokens.
 struct AnswerParts {
   bool text = false, logits = false, nll = false, logprobs = false, choices = false;
+  tenon::Pooling pooling = tenon::Pooling::none;
+  bool normalize = true;  // embeddings
 };
-AnswerParts answer_parts(const tenon::Options& options, bool has_tokenizer);
+AnswerParts answer_parts(const tenon::Options& options, bool has_tokenizer, bool normalize = true);
 
 // The answer as a line, with its newline.
 std::string answer_line(const std::string& id, const tenon::Completion& completion, const AnswerParts& parts);

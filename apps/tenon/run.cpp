@@ -3,8 +3,10 @@
 #include <chrono>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "output.h"
 #include "progress.h"
 #include "request_line.h"
+#include "tenon/checkpoint/embedding_recipe.h"
 #include "tenon/checkpoint/generation_config.h"
 #include "tenon/engine/prepared_request.h"
 
@@ -124,9 +127,11 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
 class JsonLinesRun {
  public:
   // model: the name that answers of batch files give it.
-  JsonLinesRun(tenon::AnyEngine& engine, std::vector<Job> jobs, std::string model)
+  // normalize: embeddings.
+  JsonLinesRun(tenon::AnyEngine& engine, std::vector<Job> jobs, std::string model, bool normalize)
       : engine_(engine),
         model_(std::move(model)),
+        normalize_(normalize),
         jobs_(std::move(jobs)),
         order_(jobs_.size()),
         progress_("requests", jobs_.size()) {
@@ -170,7 +175,7 @@ class JsonLinesRun {
       fail(job, job.line.error);
       return true;
     }
-    job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr);
+    job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr, normalize_);
     try {
       if (!tenon::take_lease(engine_, job.line.request, !open_.empty())) return false;
       open_.emplace(engine_.submit(std::move(job.line.request)), index);
@@ -228,6 +233,7 @@ class JsonLinesRun {
 
   tenon::AnyEngine& engine_;
   const std::string model_;
+  const bool normalize_;
   const std::int64_t created_ = std::time(nullptr);
   std::vector<Job> jobs_;           // in the order of the input
   std::vector<std::size_t> order_;  // of submission
@@ -254,7 +260,8 @@ void print_stats(const tenon::EngineStats& stats) {
 int run(const RunCommand& command) {
   const auto files = open_model(command.model);
   ModelOptions options = with_stored_weights(command.model, files);
-  RequestDefaults defaults{.options = {.seed = options.seed}, .parse_special = command.parse_special};
+  RequestDefaults defaults{.options = {.seed = options.seed, .pooling = command.pooling},
+                           .parse_special = command.parse_special};
   if (command.generation_config) tenon::set_generation_defaults(*files.config, defaults.options);
   std::vector<Job> jobs;
   if (options.lora == "merged") {
@@ -269,9 +276,21 @@ int run(const RunCommand& command) {
   };
   Conversations conversations(find, engine->tokenizer(), engine->config());
   prepare(jobs, *engine, constraints, conversations);
-  const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model)).work();
+  const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model), command.normalize).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
+}
+
+int embed(const EmbedCommand& command) {
+  RunCommand lines = command.run;
+  if (!command.pooling.empty()) {
+    lines.pooling = command.pooling == "mean" ? tenon::Pooling::mean : tenon::Pooling::last;
+  } else {
+    const std::filesystem::path folder = model_folder(lines.model);
+    const auto recipe = tenon::is_model_file(folder) ? std::nullopt : tenon::read_embedding_recipe(folder);
+    lines.pooling = recipe ? recipe->pooling : tenon::Pooling::last;
+  }
+  return run(lines);
 }
 
 }  // namespace program

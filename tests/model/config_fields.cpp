@@ -44,8 +44,6 @@ const Names kInert = {
     "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
     "num_return_sequences", "remove_invalid_values", "repetition_penalty", "suppress_tokens", "temperature", "top_k",
     "top_p", "typical_p",
-    // A pad never reaches the model.
-    "pad_token_id",
     // Slices of matrices, whose sums are equal.
     "pretraining_tp"};
 

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("eos_token_id", "4096");
   refused("add_cross_attention", true);
   refused("quantization_config", nlohmann::json::object());
-  refused("architectures", nlohmann::json::array({"GPT2ForSequenceClassification"}));
+  refused("architectures", nlohmann::json::array({"GPT2ForTokenClassification"}));
 }
 
 BOOST_AUTO_TEST_CASE(every_tensor_of_the_default_model_is_used) {

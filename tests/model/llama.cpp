@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("intermediate_size", 1 << 30);
   refused("attention_bias", "true");
   refused("quantization_config", Json::object());
-  refused("architectures", Json::array({"LlamaForSequenceClassification"}));
+  refused("architectures", Json::array({"LlamaForTokenClassification"}));
 }
 
 BOOST_AUTO_TEST_CASE(every_tensor_is_used) {

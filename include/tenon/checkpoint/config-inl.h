@@ -67,6 +67,10 @@ TENON_INLINE SpecialTokens ConfigFile::special_tokens(int vocab_size, const Spec
   if (generation_bos) bos = read(*generation, "bos_token_id", std::nullopt);
   if (!bos.empty()) tokens.bos = bos.front();
 
+  std::vector<std::string> ignored;  // a pad outside the vocabulary equals no token of a prompt
+  const std::vector<TokenId> pad = ids(config, "pad_token_id", false, vocab_size, defaults.pad, ignored);
+  if (!pad.empty()) tokens.pad = pad.front();
+
   if (generation) read(config, "eos_token_id", std::nullopt);  // only to list dropped ids
   const std::size_t listed = tokens.dropped.size();
   tokens.eos = read(generation ? *generation : config, "eos_token_id", generation ? std::nullopt : defaults.eos);

@@ -17,13 +17,14 @@ namespace tenon {
 struct SpecialTokens {
   std::optional<TokenId> bos;  ///< starts a text; empty where the model has none
   std::vector<TokenId> eos;    ///< each of them ends a text; some base models have none
+  std::optional<TokenId> pad;  ///< fills up shorter texts of a batch; empty where config.json has none
   /// Ids outside the vocabulary, which are never generated: "config.json: eos_token_id 50256".
   std::vector<std::string> dropped;
 };
 
 /// Ids that a model class of transformers uses where config.json has no such field.
 struct SpecialTokenDefaults {
-  std::optional<TokenId> bos = {}, eos = {};
+  std::optional<TokenId> bos = {}, eos = {}, pad = {};
 };
 
 /// The config files of a model. fields() and generation() are views into the object and must not outlive it.
@@ -60,6 +61,7 @@ class ConfigFile {
   /// - generation_config.json, if it exists, alone decides what ends a text, even where it has no eos_token_id;
   /// - without that file config.json decides: null means none, and an absent field means the default of the class.
   /// bos_token_id of generation_config.json, if present, overrides that of config.json.
+  /// - pad_token_id comes from config.json alone.
   /// Ids outside [0, vocab_size) are dropped, because they are never generated. Error invalid_file if an id is no
   /// integer.
   SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const;

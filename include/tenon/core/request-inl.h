@@ -56,6 +56,12 @@ TENON_INLINE void validate(const Options& o) {
   require(o.prompt_logprobs >= -1, "prompt_logprobs", "must be 0 or more (or -1: none)");
   require(o.ordinal <= std::numeric_limits<int>::max() - kMostChoices, "ordinal", "must be at most 2147483519");
   require(o.n >= 1 && o.n <= kMostChoices, "n", "must lie in 1..128");
+  if (o.pooling != Pooling::none) {
+    require(o.max_new_tokens == 0, "max_new_tokens", "must be 0 for an embedding or a classification");
+    require(o.n == 1 && o.best_of <= 1, "n", "must be 1 for an embedding or a classification");
+    require(o.logits_at.empty() && !o.nll && o.prompt_logprobs < 0, "logits_at",
+            "and other scores of the prompt cannot be combined with an embedding or a classification");
+  }
   require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of",
           "must be 0 (n) or lie in n..128");
 }

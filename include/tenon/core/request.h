@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/classifier_head.h"
 #include "tenon/core/constraint.h"
 #include "tenon/core/error.h"
 #include "tenon/core/logits_processor.h"
@@ -19,6 +20,15 @@ namespace tenon {
 
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
+
+/// Results of a request beside text, from the rows of its prompt after the model's final norm. Sums are in double, in
+/// the order of positions: the bits do not depend on the batch.
+enum class Pooling : std::uint8_t {
+  none,      ///< text or scores
+  last,      ///< the row of the last token: Scores::embedding
+  mean,      ///< the mean of the rows of all tokens: Scores::embedding
+  classify,  ///< the head's products with the row of the rightmost token that is no padding: Scores::class_logits
+};
 
 /// Options of one request. Each has a default that means "not used". A field out of its range is refused by name
 /// (validate, below).
@@ -44,6 +54,7 @@ struct Options {
   std::vector<int> logits_at = {};    ///< prompt positions whose raw logits are returned
   bool nll = false;                   ///< returns the mean negative log-likelihood of prompt tokens 1..n-1
   int prompt_logprobs = -1;           ///< 0 or more: the same as top_logprobs for prompt tokens 1..n-1
+  Pooling pooling = Pooling::none;    ///< an embedding or class logits, not text: then max_new_tokens must be 0
   bool finish_within_budget = false;  ///< a constraint's text is brought to its end within max_new_tokens
   bool logits_hash = false;           ///< returns 64 bits over the raw logits of all new tokens, to verify the promise
   int priority = 0;                   ///< larger runs sooner, if the scheduler reads it
@@ -74,6 +85,8 @@ struct AdapterLease {
   /// An activated LoRA acts from the begin of the last occurrence of these tokens in the prompt on, or not at all;
   /// empty: any other adapter, which acts everywhere.
   std::vector<TokenId> invocation = {};
+  /// The adapter's own classification head; null: it has none.
+  std::shared_ptr<const ClassifierHead> head = {};
 };
 
 /// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.
@@ -121,6 +134,8 @@ struct Scores {
   std::vector<std::pair<int, std::vector<float>>> logits;  ///< [position] -> [vocab_size], as logits_at asks
   std::optional<double> nll_mean;                          ///< absent for prompts of one token
   std::vector<PromptLogprob> prompt;                       ///< of tokens 1..n-1, as prompt_logprobs asks
+  std::vector<float> embedding;     ///< [hidden] for Pooling::last and Pooling::mean, not normalised
+  std::vector<float> class_logits;  ///< [labels] for Pooling::classify
 };
 
 /// An event of a request: a token, the end of a choice, or an error.

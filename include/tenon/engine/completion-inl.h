@@ -55,6 +55,55 @@ TENON_INLINE Completion detail::SteppedEngine::complete(Request request) {
   return std::move(complete(std::move(one)).front());
 }
 
+namespace detail {
+
+// The scores of requests that pool rows, in their order.
+TENON_INLINE std::vector<std::shared_ptr<const Scores>> pooled(SteppedEngine& engine, std::vector<Request> requests,
+                                                               Pooling pooling) {
+  for (Request& request : requests) {
+    request.options.pooling = pooling;
+    request.options.max_new_tokens = 0;
+  }
+  std::vector<std::shared_ptr<const Scores>> all;
+  for (Completion& each : engine.complete(std::move(requests))) {
+    if (!each.error.empty()) throw Error(Error::Kind::invalid_request, "request", each.error);
+    all.push_back(std::move(each.scores));
+  }
+  return all;
+}
+
+}  // namespace detail
+
+TENON_INLINE std::vector<std::vector<float>> detail::SteppedEngine::embed(std::vector<Request> requests,
+                                                                          Pooling pooling, bool normalize) {
+  require(pooling == Pooling::last || pooling == Pooling::mean, "pooling", "must be last or mean for an embedding");
+  std::vector<std::vector<float>> all;
+  for (const auto& scores : pooled(*this, std::move(requests), pooling)) {
+    all.push_back(scores->embedding);
+    if (normalize) tenon::normalize(all.back());
+  }
+  return all;
+}
+
+TENON_INLINE std::vector<float> detail::SteppedEngine::embed(Request request, Pooling pooling, bool normalize) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  return std::move(embed(std::move(one), pooling, normalize).front());
+}
+
+TENON_INLINE std::vector<Classification> detail::SteppedEngine::classify(std::vector<Request> requests) {
+  std::vector<Classification> all;
+  for (const auto& scores : pooled(*this, std::move(requests), Pooling::classify))
+    all.push_back({scores->class_logits, best_label(scores->class_logits)});
+  return all;
+}
+
+TENON_INLINE Classification detail::SteppedEngine::classify(Request request) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  return std::move(classify(std::move(one)).front());
+}
+
 TENON_INLINE void TokenRange::next() {
   if (!engine_) return;
   const Event event = next_event();

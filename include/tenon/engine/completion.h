@@ -46,6 +46,12 @@ struct Completion : Choice {
   bool add(const Event& event, bool with_logprobs);
 };
 
+/// The result of a classification.
+struct Classification {
+  std::vector<float> logits;  ///< [labels]
+  int label = 0;              ///< the largest logit, the lowest of equal ones
+};
+
 class TokenRange;
 
 namespace detail {
@@ -71,6 +77,17 @@ class SteppedEngine {
   /// One whose adapters have no room waits, and those after it too, until another one ends.
   std::vector<Completion> complete(std::vector<Request> requests);
   Completion complete(Request request);
+
+  /// Embeddings of prompts, which run together, in their order: the row of the last token after the final norm, or the
+  /// mean over all tokens (Pooling::mean). normalize: divides by the Euclidean length. Throws the error of the first
+  /// request that is refused or fails.
+  std::vector<std::vector<float>> embed(std::vector<Request> requests, Pooling pooling = Pooling::last,
+                                        bool normalize = true);
+  std::vector<float> embed(Request request, Pooling pooling = Pooling::last, bool normalize = true);
+
+  /// Classifies prompts, by the head of the adapter or else of the model. Errors as embed().
+  std::vector<Classification> classify(std::vector<Request> requests);
+  Classification classify(Request request);
 
   virtual RequestId take(Request request) = 0;
   // Holds the request's adapters, where there is room; false: not yet, and others run that will make room.

@@ -30,6 +30,7 @@
 #include "tenon/engine/open_sequences.h"
 #include "tenon/engine/options.h"
 #include "tenon/engine/picker.h"
+#include "tenon/engine/pool_rows.h"
 #include "tenon/engine/prepared_request.h"
 #include "tenon/engine/run_ahead.h"
 #include "tenon/engine/stats.h"
@@ -93,6 +94,7 @@ class Engine : private detail::SteppedEngine {
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
         open_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
+        head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),
         attention_(attention),
         adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
@@ -124,6 +126,7 @@ class Engine : private detail::SteppedEngine {
   RequestId enqueue(PreparedRequest request) {
     detail::require(request.is_for(capacity_), "request", "was prepared by another engine; prepare it with this one");
     request.set_lease(lease_of(request));
+    request.set_head(head_);
     const RequestId id = next_request_++;
     open_.open(id, request, tokenizer_.get(), cache_.ledger());
     return id;
@@ -180,7 +183,9 @@ class Engine : private detail::SteppedEngine {
   /// true: no more requests come, so that a scheduler that waits for them (StaticPolicy) stops waiting.
   void set_draining(bool draining) { open_.queue().set_draining(draining); }
 
+  using SteppedEngine::classify;
   using SteppedEngine::complete;
+  using SteppedEngine::embed;
   using SteppedEngine::generate;
 
   const ModelConfig& config() const { return config_; }
@@ -286,7 +291,9 @@ class Engine : private detail::SteppedEngine {
   }
 
   void pick(Step& step) {
-    if (!step.picks_ahead) picker_.run(device_, step, weights_.parts().head, config_, open_.queue(), open_.active());
+    if (step.picks_ahead) return;
+    picker_.run(device_, step, weights_.parts().head, config_, open_.queue(), open_.active());
+    pool_rows(device_, step, config_.logit_scale, open_.active());
   }
 
   // Books the step: its rows are in the cache, its picks are appended, and requests that end leave.
@@ -387,6 +394,7 @@ class Engine : private detail::SteppedEngine {
   std::shared_ptr<const int> capacity_;
   OpenSequences<SchedulerP, DeviceP> open_;
   Picker<DeviceP, HeadView> picker_;
+  std::shared_ptr<const ClassifierHead> head_;  // null: the checkpoint has none
   DecoderState<DeviceP, WeightView> state_;
   AttentionP attention_;
   AdapterP adapter_policy_;

@@ -36,7 +36,9 @@ TENON_INLINE std::uint64_t hash_of_switches(const ModelConfig& c) {
   for (const bool is : {c.parallel_residual, c.norms_all_heads, c.output_norms, c.shared_norm, c.head_norms})
     hash = mix64(hash ^ static_cast<std::uint64_t>(is));
   hash = hash64(std::as_bytes(std::span(c.windows)), hash);
-  return hash64(std::as_bytes(std::span(c.rotations)), hash);
+  hash = hash64(std::as_bytes(std::span(c.rotations)), hash);
+  if (c.labels.empty()) return hash;
+  return mix64(hash ^ c.labels.size() << 32 ^ static_cast<std::uint32_t>(c.pad.value_or(-1)));
 }
 
 }  // namespace detail

@@ -38,7 +38,8 @@ struct LaterOf<D, HeadView> {
 template <class DeviceP, class HeadView>
 struct LaunchedStep {
   Plan plan;
-  std::vector<LogitRow> rows;   ///< in the order of its logits
+  std::vector<LogitRow> rows;   ///< in the order of its hidden rows
+  std::size_t logit_rows = 0;   ///< the first of `rows`, which need logits; the others are pooled (RowPool)
   std::vector<StepRow> report;  ///< for EngineOptions::on_step
   TimePoint begin{};
   MatrixView<const float> hidden{};  ///< [rows.size(), hidden] on the device, until the next forward pass
@@ -49,8 +50,12 @@ struct LaunchedStep {
   template <class Queue>
   void assemble(const Plan& of, const Queue& queue, ActiveRequests& active, bool watched, TimePoint now, Batch& batch) {
     plan = of;
+    const auto needs_logits = [&](const Plan::Slice& slice) { return !active.output(slice.seq).pool().pools(); };
+    if (!std::all_of(plan.slices.begin(), plan.slices.end(), needs_logits))
+      std::stable_partition(plan.slices.begin(), plan.slices.end(), needs_logits);
     begin = now;
     rows.clear();
+    logit_rows = 0;
     report.clear();
     batch.clear();
     for (const Plan::Slice& slice : plan.slices) {
@@ -64,9 +69,11 @@ struct LaunchedStep {
                                  s.read_at_once(), s.adapters.get(), s.adapters_from});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
-        if (picks_next || output.wants_logits(position, s.prompt_tokens)) {
+        const bool pooled = output.pool().wants(position);
+        if (picks_next || pooled || output.wants_logits(position, s.prompt_tokens)) {
           batch.logit_rows.push_back(static_cast<int>(batch.tokens.size()));
           rows.push_back({slice.seq, position, picks_next});
+          if (!pooled) logit_rows = rows.size();
         }
         batch.tokens.push_back(s.tokens[static_cast<std::size_t>(position)]);
         batch.positions.push_back(position);

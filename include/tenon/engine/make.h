@@ -1,10 +1,13 @@
 // Makes the parts of an engine: its device, its weights, and its adapters.
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "tenon/adapter/store.h"
+#include "tenon/core/classifier_head.h"
 #include "tenon/core/concepts.h"
 #include "tenon/engine/options.h"
 #include "tenon/model/adapter_sites.h"
@@ -31,14 +34,22 @@ D make_device(const EngineOptions& options) {
 template <class Model>
 ModelConfig configure(const ModelFiles& files) {
   need_files(files);
-  return files.random ? *files.random : Model::configure(*files.config);
+  if (files.random) return *files.random;
+  ModelConfig c = Model::configure(*files.config);
+  if (!c.tied_head && is_bare_model(files)) {
+    check_layer_count(files, c);
+    const std::string head = Model::tensors(c).head.parts.front().name;
+    c.language_head = files.tensors->find(head) != nullptr;
+    c.tied_head = !c.language_head;
+  }
+  return c;
 }
 
 template <class Model, class Attend, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
 DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
   const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
   check_layer_count(files, config);
-  const DecoderSpec spec = Model::tensors(config);
+  const DecoderSpec spec = tensors_of<Model>(config);
   check_switches(spec, config);
   check_runs<Attend, D, typename W::View>(spec, config);
   const std::string_view prefix = name_prefix_of<Model>(config);
@@ -53,6 +64,15 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
   DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);
   if (!files.random) files.tensors->verify_unchanged();
   return weights;
+}
+
+// The classification head of the checkpoint, on the host. stored: [labels, head width] on the device, or null.
+template <DevicePolicy D>
+std::shared_ptr<const ClassifierHead> make_classifier(D& device, const ModelConfig& c, const float* stored) {
+  if (!stored) return nullptr;
+  const std::size_t count = c.labels.size() * static_cast<std::size_t>(c.head_width());
+  const float* const weights = device.fetch(stored, count);
+  return std::make_shared<const ClassifierHead>(std::vector<float>(weights, weights + count), c.head_width());
 }
 
 // The adapters of an engine: a store where the policy adds them at run time, else nothing.

@@ -48,12 +48,14 @@ class Picker {
   const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }
 
   /// Lets the device pick a token for each row of a step, so that the next step can be launched before these tokens
-  /// reach the host. False, and nothing is done, where the device cannot, or a row needs more than its best logits.
+  /// reach the host. False, and nothing is done, where the device cannot, or a row needs more than its best logits, or
+  /// is pooled.
   template <class Queue>
   bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step,
                   [[maybe_unused]] const HeadView& head_view, [[maybe_unused]] const ModelConfig& config,
                   [[maybe_unused]] const Queue& queue, [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
+      if (step.logit_rows < step.rows.size()) return false;
       rows_ = step.rows;
       const int rows = static_cast<int>(rows_.size());
       count_candidates(0, rows, config.vocab, queue, active);
@@ -111,7 +113,7 @@ class Picker {
            ActiveRequests& active) {
     const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
-    rows_ = step.rows;
+    rows_ = std::span(step.rows).first(step.logit_rows);
     outcomes_.assign(rows_.size(), {});
     if (std::all_of(rows_.begin(), rows_.end(), [](const LogitRow& row) { return row.gone; })) return;
     const int rows = static_cast<int>(rows_.size());
@@ -373,7 +375,7 @@ class Picker {
   typename DeviceP::Memory logits_;
   typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
   std::vector<PickRow> pick_rows_;  // [rows], likewise
-  std::span<const LogitRow> rows_;  // of the current step
+  std::span<const LogitRow> rows_;  // of the current step: those that need logits
   std::vector<PickOutcome> outcomes_;
   std::vector<std::uint32_t> masks_;  // [rows of a block, words] where a row has one
   std::vector<bool> masked_;          // [rows of a block]

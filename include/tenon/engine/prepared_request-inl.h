@@ -66,8 +66,19 @@ TENON_INLINE void check_constraint(const Request& request, int vocab) {
   }
 }
 
-// Prompt tokens that may come from the cache without hiding logits that the request asks for.
-TENON_INLINE int reuse_limit(const Options& o) {
+// A checkpoint without a language head gives no text, and one without any classification head no classes.
+TENON_INLINE void check_heads(const Request& request, const ModelConfig& config) {
+  const Pooling pooling = request.options.pooling;
+  require(pooling != Pooling::none || config.language_head, "model",
+          "has no language head: it classifies or embeds, and gives no text, logits or log-probabilities");
+  const bool may_have_head = !config.labels.empty() || !request.adapters.empty() || request.lease.set;
+  require(pooling != Pooling::classify || may_have_head, "model",
+          "has no classification head, and the request names no adapter with one");
+}
+
+// Prompt tokens that may come from the cache without hiding logits or rows that the request asks for.
+TENON_INLINE int reuse_limit(const Options& o, const RowPool& pool) {
+  if (pool.pools()) return pool.first();
   int limit = o.nll || o.prompt_logprobs >= 0 ? 0 : std::numeric_limits<int>::max();
   for (const int position : o.logits_at) limit = std::min(limit, position);
   return limit;
@@ -86,6 +97,8 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
     detail::refuse_field("stop", "this model has no tokenizer to find stop strings with");
   detail::check_positions(o, prepared.tokens().size(), limits);
   detail::check_constraint(prepared.request_, limits.config.vocab);
+  detail::check_heads(prepared.request_, limits.config);
+  prepared.pad_ = limits.config.pad;
   prepared.positions_depend_on_prompt_ =
       RotaryFrequencies::depends_on_prompt(limits.config.rotary, prepared.tokens().size());
   prepared.engine_ = limits.engine;
@@ -113,7 +126,7 @@ TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, Seq
           .adapters = from ? lease().set : nullptr,
           .adapters_from = from.value_or(0),
           .share_limit = from.value_or(0) > 0 ? *from : kNoLimit,
-          .reuse_limit = choice == 0 ? detail::reuse_limit(o) : kNoLimit,
+          .reuse_limit = choice == 0 ? detail::reuse_limit(o, pool_) : kNoLimit,
           .parent = parent};
 }
 
@@ -138,6 +151,16 @@ TENON_INLINE std::optional<int> last_occurrence(std::span<const TokenId> text, s
 }
 
 }  // namespace detail
+
+TENON_INLINE void PreparedRequest::set_head(std::shared_ptr<const ClassifierHead> head) {
+  const Pooling pooling = options().pooling;
+  detail::require(pooling != Pooling::none || !lease().head, "adapter",
+                  "is a classifier (task_type SEQ_CLS): it gives classes or embeddings, and no text");
+  if (lease().head) head = lease().head;
+  detail::require(pooling != Pooling::classify || head, "adapter",
+                  "has no classification head, and neither has the model");
+  pool_ = RowPool(pooling, tokens(), pad_, std::move(head));
+}
 
 TENON_INLINE void PreparedRequest::set_lease(AdapterLease lease) {
   adapters_from_ = lease.invocation.empty() ? 0 : detail::last_occurrence(tokens(), lease.invocation);

@@ -10,6 +10,7 @@
 
 #include "tenon/core/error.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/row_pool.h"
 #include "tenon/model/config.h"
 #include "tenon/schedule/sequence.h"
 #include "tenon/tokenizer/bpe.h"
@@ -39,6 +40,14 @@ class PreparedRequest {
   const AdapterLease& lease() const { return request_.lease; }
   void set_lease(AdapterLease lease);
 
+  /// Chooses the classification head: that of the lease, else `head`, the model's own (null: it has none). Call it
+  /// after set_lease(). Error invalid_request for a classification without a head, and for text of an adapter that
+  /// classifies.
+  void set_head(std::shared_ptr<const ClassifierHead> head);
+
+  /// The rows that the request pools, with the head of set_head().
+  RowPool pool() const { return pool_; }
+
   /// Whether it was checked against the limits of this engine (AdmissionLimits::engine).
   bool is_for(const std::shared_ptr<const void>& engine) const { return engine_ == engine; }
 
@@ -62,6 +71,8 @@ class PreparedRequest {
   // First position with the lease's adapters: 0, or the first token of the last invocation in the prompt. None: an
   // activated LoRA is not invoked.
   std::optional<int> adapters_from_ = 0;
+  std::optional<TokenId> pad_;  // ModelConfig::pad
+  RowPool pool_;
   std::shared_ptr<const void> engine_;  // shared, so that no other engine gets the address
 };
 

@@ -10,16 +10,17 @@
 namespace tenon {
 
 TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                                            const Constraint* constraint, AnyLogitsProcessor processor)
+                                            const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
       text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
       constraint_(constraint ? constraint->start() : nullptr),
-      processor_(std::move(processor)) {
+      processor_(std::move(processor)),
+      pool_(std::move(pool)) {
   std::sort(options_.logits_at.begin(), options_.logits_at.end());
   options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
-  if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();
+  if (!options_.logits_at.empty() || scores_tokens() || pool_.pools()) scores_ = std::make_shared<Scores>();
 }
 
 TENON_INLINE void SequenceOutput::begin(TimePoint now) {
@@ -67,6 +68,7 @@ TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const 
 }
 
 TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
+  if (pool_.pools()) pool_.store(*scores_);
   if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
   Event event{.kind = Event::Kind::finished,
               .request = request_,

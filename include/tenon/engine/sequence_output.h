@@ -10,6 +10,7 @@
 #include "tenon/core/constraint.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/row_pool.h"
 #include "tenon/engine/stop_matcher.h"
 
 namespace tenon {
@@ -18,7 +19,7 @@ namespace tenon {
 class SequenceOutput {
  public:
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                 const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {});
+                 const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {}, RowPool pool = {});
 
   RequestId request() const { return request_; }
   int choice() const { return choice_; }
@@ -26,7 +27,10 @@ class SequenceOutput {
   OutputText& text() { return text_; }
   const AnyLogitsProcessor& processor() const { return processor_; }
   ConstraintState* constraint() const { return constraint_.get(); }  ///< null: any tokens
-  const std::string& failure() const { return failure_; }
+  RowPool& pool() { return pool_; }
+  const RowPool& pool() const { return pool_; }
+  /// Why scores or rows of the prompt are of no use: a value was not finite. Empty: no failure.
+  const std::string& failure() const { return pool_.failure().empty() ? failure_ : pool_.failure(); }
 
   /// Records `now` as the start of the sequence's first step. Later calls change nothing.
   void begin(TimePoint now);
@@ -67,6 +71,7 @@ class SequenceOutput {
   OutputText text_;
   std::unique_ptr<ConstraintState> constraint_;
   AnyLogitsProcessor processor_;
+  RowPool pool_;
   std::shared_ptr<Scores> scores_;  // null: the request asks for none
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored

@@ -12,7 +12,7 @@ TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = 8192,
-                                        .tokens = {.bos = 5, .eos = 255001},
+                                        .tokens = {.bos = 5, .eos = 255001, .pad = 0},
                                         .tied_head = true,
                                         .epsilon = 1e-5,
                                         .epsilon_name = "layer_norm_eps",

@@ -64,6 +64,11 @@ struct ModelConfig {
   bool tied_head = true;               ///< the head is the embedding matrix
   bool scale_scores = true;            ///< scores are scaled by 1 / sqrt(head_dim)
   bool scale_scores_by_layer = false;  ///< and by 1 / (layer + 1)
+  /// false: the checkpoint has no language head. It classifies or embeds, and tied_head is true.
+  bool language_head = true;
+  std::vector<std::string> labels;  ///< names of the classes of a classification head; empty: it has none
+  bool independent_labels = false;  ///< each class is its own yes or no (multi_label_classification)
+  std::optional<TokenId> pad;       ///< the token that a classification head passes over at the end of a prompt
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;                      ///< each of these tokens ends an answer
   std::vector<std::string> dropped_tokens = {};  ///< ids outside the vocabulary: SpecialTokens::dropped

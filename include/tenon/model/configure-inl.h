@@ -1,9 +1,51 @@
 #pragma once
+#include <algorithm>
 #include <utility>
 
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
 #include "tenon/model/configure.h"
+
+namespace tenon::detail {
+
+inline constexpr std::string_view kClassifierEnd = "ForSequenceClassification";
+
+// Whether `name` is the classifier of the bare model `model`: LlamaForSequenceClassification of LlamaModel.
+TENON_INLINE bool is_classifier_of(std::string_view name, std::string_view model) {
+  constexpr std::string_view end = "Model";
+  if (!model.ends_with(end) || !name.ends_with(kClassifierEnd)) return false;
+  return name.substr(0, name.size() - kClassifierEnd.size()) == model.substr(0, model.size() - end.size());
+}
+
+// The names of the classes, as PretrainedConfig has them: id2label, else num_labels of them, else two.
+TENON_INLINE std::vector<std::string> label_names(const Fields& fields) {
+  constexpr int most = 1 << 20;
+  std::vector<std::string> names;
+  if (!fields.has("id2label")) {
+    const int count = fields.integer("num_labels", 1, most, 2);
+    for (int i = 0; i < count; ++i) names.push_back("LABEL_" + std::to_string(i));
+    return names;
+  }
+  const Fields labels = fields.object("id2label");
+  const std::size_t count = labels.json().size();
+  if (count < 1 || count > static_cast<std::size_t>(most)) fields.refuse("id2label", "must name at least one class");
+  for (std::size_t i = 0; i < count; ++i) names.push_back(labels.string(std::to_string(i)));
+  return names;
+}
+
+// The classification head, if config.json names its class.
+TENON_INLINE void read_classifier(const Fields& fields, ModelConfig& c) {
+  if (!fields.has("architectures")) return;
+  const std::vector<std::string> names = fields.strings("architectures");
+  const auto classifies = [](const std::string& name) { return name.ends_with(kClassifierEnd); };
+  if (std::none_of(names.begin(), names.end(), classifies)) return;
+  c.labels = label_names(fields);
+  c.independent_labels = fields.string("problem_type", "") == "multi_label_classification";
+  c.language_head = false;
+  c.tied_head = true;
+}
+
+}  // namespace tenon::detail
 
 namespace tenon {
 
@@ -40,7 +82,7 @@ TENON_INLINE void check_architectures(const Fields& fields, std::initializer_lis
   for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
   for (const auto& name : fields.strings("architectures")) {
     for (const auto& each : known) {
-      if (name == each) return;
+      if (name == each || detail::is_classifier_of(name, each)) return;
     }
   }
   throw Error(Error::Kind::unsupported, fields.where("architectures"), "names none of " + list);
@@ -92,7 +134,13 @@ TENON_INLINE void special_tokens(const ConfigFile& file, ModelConfig& c, const S
   SpecialTokens special = file.special_tokens(c.vocab, defaults);
   c.bos = special.bos;
   c.eos = std::move(special.eos);
+  c.pad = special.pad;
   c.dropped_tokens = std::move(special.dropped);
+  detail::read_classifier(file.fields(), c);
+}
+
+TENON_INLINE void add_classifier(const ModelConfig& c, DecoderSpec& spec) {
+  if (!c.labels.empty()) spec.score = table_spec("score.weight", {static_cast<int>(c.labels.size()), c.head_width()});
 }
 
 }  // namespace tenon

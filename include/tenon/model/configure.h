@@ -27,7 +27,8 @@ int inner_field(const Fields& fields, const std::string& name, const std::string
 /// Refuses sliding_window. Caches of transformers apply it in every family and drop the keys before the window.
 void refuse_window(const Fields& fields);
 
-/// Refuses "architectures" that name none of `known`. Other heads have tensors of their own, which would be ignored.
+/// Refuses "architectures" that name none of `known`, nor the ForSequenceClassification of a Model in it. Other heads
+/// have tensors of their own, which would be ignored.
 void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known);
 
 /// The activation that field `name` names; `fallback` if it is missing.
@@ -40,8 +41,12 @@ void check_switches(const DecoderSpec& spec, const ModelConfig& c);
 /// Sets heads, kv_heads and head_dim from the fields `heads` and `hidden`.
 void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c);
 
-/// Sets bos, eos and dropped_tokens. `defaults`: those of the family's class in transformers; none for other families.
+/// Sets bos, eos, pad and dropped_tokens. `defaults`: those of the family's class in transformers; none for other
+/// families. For a classifier sets its labels, and language_head and tied_head: call it after tied_head is read.
 void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {});
+
+/// Adds the classification head to the tensors of a model whose configuration has labels.
+void add_classifier(const ModelConfig& c, DecoderSpec& spec);
 
 }  // namespace tenon
 

@@ -11,7 +11,7 @@ TENON_INLINE ModelConfig Ernie45::configure(const ConfigFile& file) {
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = 131072,
                                         .kv_heads = 2,
-                                        .tokens = {.bos = 1, .eos = 2},
+                                        .tokens = {.bos = 1, .eos = 2, .pad = 0},
                                         .head_dim = 128,
                                         .tied_head = true,
                                         .epsilon = 1e-5,

@@ -80,7 +80,7 @@ TENON_INLINE DecoderSpec Mixtral::tensors(const ModelConfig& c) {
 TENON_INLINE ModelConfig OlMoE::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c =
-      configure_llama_like(file, model_type, {.positions = 4096, .tokens = {.eos = 50279}, .epsilon = 1e-5});
+      configure_llama_like(file, model_type, {.positions = 4096, .tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5});
   check_architectures(fields, {"OlmoeForCausalLM", "OlmoeModel"});
   c.attention_bias = fields.boolean("attention_bias", false);
   if (fields.has("clip_qkv")) throw Error(Error::Kind::unsupported, fields.where("clip_qkv"), "is not supported");

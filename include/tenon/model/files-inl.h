@@ -104,6 +104,14 @@ TENON_INLINE void check_layer_count(const ModelFiles& files, const ModelConfig& 
                   std::to_string(files.tensors->tensors().size()) + " tensors");
 }
 
+TENON_INLINE bool is_bare_model(const ModelFiles& files) {
+  need_files(files);
+  if (files.random || !files.config->fields().has("architectures")) return false;
+  const std::vector<std::string> names = files.config->fields().strings("architectures");
+  return !names.empty() &&
+         std::all_of(names.begin(), names.end(), [](const std::string& name) { return name.ends_with("Model"); });
+}
+
 TENON_INLINE std::string weight_code_of(const ModelFiles& files) {
   need_files(files);
   const std::string* name = files.random ? nullptr : files.tensors->metadata("tenon.weights");

@@ -52,6 +52,9 @@ Tokenizer load_tokenizer(const std::filesystem::path& path);
 /// the number, since the file may be hostile.
 void check_layer_count(const ModelFiles& files, const ModelConfig& config);
 
+/// Whether config.json names a model without a head, such as MistralModel. The checkpoint may have a language head.
+bool is_bare_model(const ModelFiles& files);
+
 /// The name of the code that a quantised checkpoint is stored in; empty for an original checkpoint. Error unsupported
 /// if the name is unknown.
 std::string weight_code_of(const ModelFiles& files);

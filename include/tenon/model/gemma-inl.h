@@ -17,7 +17,7 @@ TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_vie
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = positions,
                                         .kv_heads = kv_heads,
-                                        .tokens = {.bos = 2, .eos = 1},
+                                        .tokens = {.bos = 2, .eos = 1, .pad = 0},
                                         .head_dim = 256,
                                         .tied_head = true,
                                         .activation_name = activation_name,

@@ -138,6 +138,9 @@ QuantizeReport export_gguf(ModelList<Models...> families, const std::filesystem:
     using Model = decltype(family);
     const ModelConfig config = Model::configure(*files.config);
     check_layer_count(files, config);
+    if (!config.labels.empty())
+      throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"),
+                  "a GGUF file holds no classification head here");
     const DecoderSpec spec = Model::tensors(config);
     TensorSource(files, Model::name_prefix).check(spec, config.tied_head);
     if (is_model_file(source)) return detail::plan_gguf_copy(source, wanted);

@@ -17,7 +17,7 @@ TENON_INLINE ModelConfig configure_gptj(const ConfigFile& file, std::string_view
   c.position_kind = PositionKind::rotary;
   c.parallel_residual = true;
   c.scale_scores = true;
-  c.tied_head = fields.boolean("tie_word_embeddings", false);
+  c.tied_head = !c.language_head || fields.boolean("tie_word_embeddings", false);
   c.rotary.neighbours = true;
   const int width = fields.has("rotary_dim") ? fields.positive_int("rotary_dim") : std::min(64, c.head_dim);
   if (width % 2 != 0 || width > c.head_dim || c.head_dim % 2 != 0)

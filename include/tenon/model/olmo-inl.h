@@ -10,7 +10,7 @@ namespace tenon {
 
 TENON_INLINE ModelConfig Olmo::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279}});
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279, .pad = 1}});
   check_architectures(fields, {"OlmoForCausalLM", "OlmoModel"});
   c.norm_kind = NormKind::layer;
   c.norm_epsilon = 1e-5f;
@@ -28,7 +28,7 @@ TENON_INLINE DecoderSpec Olmo::tensors(const ModelConfig& c) {
 
 TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279}, .epsilon = 1e-5});
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5});
   check_architectures(fields, {"Olmo2ForCausalLM", "Olmo2Model"});
   c.attention_bias = fields.boolean("attention_bias", false);
   c.output_norms = c.norms_all_heads = true;

@@ -36,7 +36,7 @@ TENON_INLINE ModelConfig Opt::configure(const ConfigFile& file) {
   if (c.embedding_width == c.hidden) c.embedding_width = 0;
   c.norms_after = !fields.boolean("do_layer_norm_before", true);
   c.final_norm = !c.norms_after && !fields.boolean("_remove_final_layer_norm", false);
-  special_tokens(file, c, {.bos = 2, .eos = 2});
+  special_tokens(file, c, {.bos = 2, .eos = 2, .pad = 1});
   return c;
 }
 

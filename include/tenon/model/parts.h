@@ -81,6 +81,7 @@ struct DecoderParts {
   Head head;              ///< [vocab, embedding width]; equal to `embedding` if the model ties them
   Linear embedding_in;    ///< [hidden, embedding width]; none where the widths are equal
   Linear embedding_out;   ///< [embedding width, hidden], before the head; likewise
+  Vector score = {};      ///< [labels, head width], a classification head; most checkpoints have none
   Vector head_bias;       ///< [vocab], added to the logits; most families have none
   Vector position_table;  ///< [positions, hidden]
   Norm embedding_norm;    ///< norm of the embedded token; some families have none
@@ -155,6 +156,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
   out.embedding_out = linear(spec.embedding_out);
   out.embedding = head(spec.embedding);
   out.head = tied_head ? out.embedding : head(spec.head);
+  out.score = vector(spec.score);
   return out;
 }
 

@@ -51,9 +51,11 @@ TENON_INLINE DecoderSpec Phi::tensors(const ModelConfig& c) {
 
 TENON_INLINE ModelConfig Phi3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(
-      file, model_type,
-      {.positions = 4096, .tokens = {.bos = 1, .eos = 32000}, .epsilon = 1e-5, .rotary = {.reads_part = true}});
+  ModelConfig c = configure_llama_like(file, model_type,
+                                       {.positions = 4096,
+                                        .tokens = {.bos = 1, .eos = 32000, .pad = 32000},
+                                        .epsilon = 1e-5,
+                                        .rotary = {.reads_part = true}});
   check_architectures(fields, {"Phi3ForCausalLM", "Phi3Model"});
   if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
   return c;

@@ -318,7 +318,7 @@ SourceModel source_model(ModelList<Models...> families, const ModelFiles& files)
     using Model = decltype(family);
     const ModelConfig config = Model::configure(*files.config);
     check_layer_count(files, config);
-    return {Model::tensors(config), config.tied_head, Model::name_prefix};
+    return {tensors_of<Model>(config), config.tied_head, Model::name_prefix};
   });
 }
 

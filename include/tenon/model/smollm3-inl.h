@@ -13,7 +13,7 @@ TENON_INLINE ModelConfig SmolLm3::configure(const ConfigFile& file) {
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = 32768,
                                         .kv_heads = 4,
-                                        .tokens = {.bos = 128000, .eos = 128001},
+                                        .tokens = {.bos = 128000, .eos = 128001, .pad = 128004},
                                         .tied_head = true,
                                         .rotary = {.theta = 2e6}});
   check_architectures(fields, {"SmolLM3ForCausalLM", "SmolLM3Model"});

@@ -7,6 +7,7 @@
 #include "tenon/core/error.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/cohere.h"
+#include "tenon/model/configure.h"
 #include "tenon/model/ernie.h"
 #include "tenon/model/exaone4.h"
 #include "tenon/model/experts.h"
@@ -94,6 +95,14 @@ template <class M>
 concept ChoosesFamily = ModelTraits<M> && requires(std::string_view model_type) {
   M::of(model_type, [](auto) { return 0; });
 };
+
+/// The tensors of the model, with its classification head.
+template <ModelTraits Model>
+DecoderSpec tensors_of(const ModelConfig& c) {
+  DecoderSpec spec = Model::tensors(c);
+  add_classifier(c, spec);
+  return spec;
+}
 
 /// The prefix that tensor names may have in the family of `c`.
 template <ModelTraits Model>
