@@ -1,5 +1,6 @@
 // The host code of adapter/.
 #include "tenon/adapter/admission_queue-inl.h"
+#include "tenon/adapter/changes-inl.h"
 #include "tenon/adapter/root-inl.h"
 #include "tenon/adapter/store.h"
 #include "tenon/device/cpu.h"

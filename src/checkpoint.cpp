@@ -15,6 +15,8 @@
 #include "tenon/checkpoint/peft-inl.h"
 #include "tenon/checkpoint/peft_base-inl.h"
 #include "tenon/checkpoint/peft_config-inl.h"
+#include "tenon/checkpoint/peft_others-inl.h"
+#include "tenon/checkpoint/peft_tables-inl.h"
 #include "tenon/checkpoint/peft_targets-inl.h"
 #include "tenon/checkpoint/python_regex-inl.h"
 #include "tenon/checkpoint/quantized-inl.h"

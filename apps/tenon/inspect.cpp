@@ -267,14 +267,20 @@ std::string describe_adapter(const std::filesystem::path& folder, const tenon::A
       bytes += f.a_bytes() + f.b_bytes();
     }
     std::string text = "rank " + list_of(ranks) + ", scale " + list_of(scales) + ", " +
-                       std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) +
-                       " linears, " + list_of(types) + ", " + with_commas(bytes) +
+                       std::to_string(adapter.factors().size() + adapter.scales().size()) + " of " +
+                       std::to_string(modules.size()) + " linears, " + list_of(types) + ", " + with_commas(bytes) +
                        " bytes; fields without effect: " + list_of(adapter.config().inert);
     const auto more = [&](const char* what, const auto& words) {
       if (!words.empty()) text += std::string("; ") + what + ": " + printable(list_of(words));
     };
+    if (const std::string beyond = adapter.beyond_updates(); !beyond.empty()) text += "; more than updates: " + beyond;
+    std::vector<std::string> invocation;
+    for (const tenon::TokenId token : adapter.config().invocation_tokens) invocation.push_back(std::to_string(token));
+    more("invocation tokens", invocation);
     more("unknown fields, ignored", adapter.config().unknown);
-    more("targets that the model lacks", tenon::peft_absent_targets(adapter.config(), modules));
+    std::vector<tenon::PeftModule> targets = modules;
+    for (tenon::PeftModule& table : sites.base.tables()) targets.push_back(std::move(table));
+    more("targets that the model lacks", tenon::peft_absent_targets(adapter.config(), targets));
     more("copies of the model's own tensors", adapter.copies());
     return text;
   } catch (const tenon::Error& error) {

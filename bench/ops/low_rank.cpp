@@ -40,7 +40,7 @@ class Store {
       updates_.push_back({next, b, FactorType::float32, rank(i), 0.5f, 0, size.outputs});
       next += width * static_cast<std::size_t>(rank(i));
     }
-    for (const LowRank& update : updates_) sets_.push_back({&update, kBegins.data()});
+    for (const LowRank& update : updates_) sets_.push_back({{&update, kBegins.data()}});
   }
 
   int copies() const { return copies_; }

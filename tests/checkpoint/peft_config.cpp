@@ -116,26 +116,19 @@ BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
   BOOST_TEST(mentions(refused("peft_type", ""), {"missing"}));
   for (const char* type : {"\"SEQ_CLS\"", "\"TOKEN_CLS\"", "\"FEATURE_EXTRACTION\"", "\"SEQ_2_SEQ_LM\"", "\"causal\""})
     BOOST_TEST(mentions(refused("task_type", type), {"not supported", "CAUSAL_LM"}));
-  for (const char* bias : {"\"all\"", "\"lora_only\"", "true"}) refused("bias", bias);
+  for (const char* bias : {"\"some\"", "true"}) BOOST_TEST(mentions(refused("bias", bias), {"bias"}));
+  for (const char* bias : {"\"all\"", "\"lora_only\""}) BOOST_TEST(parse({{"bias", bias}}).r == 2);
   BOOST_TEST(parse({{"bias", "\"none\""}, {"task_type", "\"CAUSAL_LM\""}}).r == 2);
 }
 
 // Each feature is off with its one empty value, if any. Other empty values such as {} give a configuration of defaults
 // in PEFT, which turns the feature on.
 BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
-  const std::pair<const char*, const char*> features[] = {{"use_dora", ""},
-                                                          {"use_qalora", ""},
-                                                          {"use_bdlora", ""},
-                                                          {"lora_bias", ""},
-                                                          {"modules_to_save", "[]"},
-                                                          {"trainable_token_indices", ""},
-                                                          {"target_parameters", "[]"},
-                                                          {"layer_replication", "[]"},
-                                                          {"arrow_config", ""},
-                                                          {"kasa_config", ""},
-                                                          {"monteclora_config", ""},
-                                                          {"velora_config", ""},
-                                                          {"megatron_config", "{}"}};
+  const std::pair<const char*, const char*> features[] = {
+      {"use_qalora", ""},          {"use_bdlora", ""},          {"trainable_token_indices", ""},
+      {"target_parameters", "[]"}, {"layer_replication", "[]"}, {"arrow_config", ""},
+      {"kasa_config", ""},         {"monteclora_config", ""},   {"velora_config", ""},
+      {"megatron_config", "{}"}};
   for (const auto& [field, empty] : features) {
     for (const std::string off : {"null", "false"}) BOOST_TEST(parse({{field, off}}).inert.empty(), field);
     for (const std::string value : {"[]", "{}", "true", "1", "0", "\"\"", "[1]", "{\"a\": 1}"}) {
@@ -147,6 +140,18 @@ BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
       }
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_more_than_factors_is_read) {
+  for (const char* field : {"use_dora", "lora_bias"}) {
+    for (const char* off : {"null", "false"})
+      BOOST_TEST((!parse({{field, off}}).dora && !parse({{field, off}}).lora_bias));
+    for (const char* value : {"1", "\"\"", "[]", "{}"}) BOOST_TEST(mentions(refused(field, value), {field}), value);
+  }
+  BOOST_TEST(parse({{"use_dora", "true"}}).dora);
+  BOOST_TEST(parse({{"lora_bias", "true"}}).lora_bias);
+  BOOST_TEST(parse({{"modules_to_save", "[\"norm\"]"}}).modules_to_save == Names{"norm"});
+  for (const char* none : {"null", "[]"}) BOOST_TEST(parse({{"modules_to_save", none}}).modules_to_save.empty());
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_that_leave_the_base_are_inert) {

@@ -1,6 +1,7 @@
-// Adapters whose factors are computed from several tensors: AdaLoRA and VeRA.
+// Adapters that are more than two factors a module: AdaLoRA, VeRA, DoRA, IA3, biases and norms.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -42,7 +43,15 @@ struct Adapter {
     const Scratch scratch;  // an open file outlives its name
     scratch.write("adapter_config.json", config);
     file.write(scratch / "adapter_model.safetensors");
-    return PeftAdapter::open(scratch.folder(), kModules);
+    return PeftAdapter::open(scratch.folder(), kModules, base());
+  }
+  // A model with a bias and norms.
+  static PeftBase base() {
+    PeftBase base;
+    base.vectors = {{"transformer.h.0.attn.c_attn.bias", 24},
+                    {"transformer.h.0.mlp.c_fc.bias", 32},
+                    {"transformer.ln_f.weight", 8}};
+    return base;
   }
 };
 
@@ -71,6 +80,44 @@ Adapter vera() {
     a.add(stem + ".vera_lambda_d", {5}, static_cast<float>(outputs));
     a.add(stem + ".vera_lambda_b", {static_cast<std::uint64_t>(outputs)}, -static_cast<float>(outputs));
   }
+  return a;
+}
+
+Adapter dora(const std::string& magnitude = ".lora_magnitude_vector") {
+  Adapter a;
+  a.config = R"({"peft_type": "LORA", "r": 2, "lora_alpha": 6, "use_dora": true, "target_modules": ["c_attn"]})";
+  a.add(kAttention + ".lora_A.weight", {2, 8}, 0.5f);
+  a.add(kAttention + ".lora_B.weight", {24, 2}, -1.0f);
+  a.add(kAttention + magnitude, {24}, 2.0f);
+  return a;
+}
+
+Adapter lora_bias() {
+  Adapter a = dora();
+  a.config = R"({"peft_type": "LORA", "r": 2, "lora_alpha": 6, "lora_bias": true, "target_modules": ["c_attn"]})";
+  a.file.tensors.erase(kAttention + ".lora_magnitude_vector");
+  a.add(kAttention + ".lora_B.bias", {24}, 3.0f);
+  return a;
+}
+
+Adapter ia3() {
+  Adapter a;
+  a.config = R"({"peft_type": "IA3", "target_modules": ["c_attn", "c_fc"], "feedforward_modules": ["_fc"],
+                 "fan_in_fan_out": true, "init_ia3_weights": true})";
+  a.add(kAttention + ".ia3_l", {24, 1}, 0.5f);
+  a.add(kMlp + ".ia3_l", {1, 8}, 0.75f);
+  return a;
+}
+
+// A LoRA of c_attn that replaces all vectors of the model.
+Adapter replacing() {
+  Adapter a = dora();
+  a.config = R"({"peft_type": "LORA", "r": 2, "lora_alpha": 6, "bias": "all", "modules_to_save": ["ln_f"],
+                 "target_modules": ["c_attn"]})";
+  a.file.tensors.erase(kAttention + ".lora_magnitude_vector");
+  a.add(kAttention + ".base_layer.bias", {24}, 0.5f);
+  a.add(kMlp + ".bias", {32}, 0.25f);
+  a.add("base_model.model.transformer.ln_f.weight", {8}, 2.0f);
   return a;
 }
 
@@ -163,6 +210,75 @@ BOOST_AUTO_TEST_CASE(digests_tell_gains_modules_and_invocations_apart) {
   BOOST_TEST(with_invocation("[3]") != with_invocation("[3, 3]"));
 }
 
+BOOST_AUTO_TEST_CASE(a_magnitude_of_dora_has_any_of_the_names_that_peft_reads) {
+  for (const std::string name : {".lora_magnitude_vector", ".lora_magnitude_vector.weight"}) {
+    const PeftAdapter adapter = dora(name).open();
+    BOOST_REQUIRE(adapter.factors().size() == 1U);
+    const PeftFactors& f = adapter.factors()[0];
+    BOOST_TEST((f.rank == 2 && f.scale == 3 && f.b_bias == nullptr));
+    BOOST_REQUIRE(f.magnitude != nullptr);
+    BOOST_TEST(f.magnitude->name == kAttention + name);
+    BOOST_TEST(adapter.others().size() == 1U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lora_b_may_have_a_bias) {
+  const PeftAdapter adapter = lora_bias().open();
+  BOOST_REQUIRE(adapter.factors()[0].b_bias != nullptr);
+  BOOST_TEST(adapter.factors()[0].b_bias->name == kAttention + ".lora_B.bias");
+  BOOST_TEST(adapter.factors()[0].magnitude == nullptr);
+}
+
+// PEFT compares the ends of the texts: "_fc" is the end of c_fc.
+BOOST_AUTO_TEST_CASE(ia3_has_a_vector_a_module) {
+  Adapter expression = ia3();
+  expression.config.replace(expression.config.find("[\"_fc\"]"), 7, "\".*c_fc\"");
+  for (const Adapter& each : {ia3(), expression}) {
+    const PeftAdapter adapter = each.open();
+    BOOST_TEST(adapter.factors().empty());
+    BOOST_REQUIRE(adapter.scales().size() == 2U);
+    BOOST_TEST((adapter.scales()[0].module == 0U && !adapter.scales()[0].of_inputs));
+    BOOST_TEST((adapter.scales()[1].module == 1U && adapter.scales()[1].of_inputs));
+    BOOST_TEST(adapter.scales()[1].factors->name == kMlp + ".ia3_l");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_the_model_may_be_replaced) {
+  const PeftAdapter adapter = replacing().open();
+  std::vector<std::string> names;
+  for (const PeftReplacement& each : adapter.replacements()) names.push_back(each.name);
+  std::sort(names.begin(), names.end());
+  BOOST_TEST((names == std::vector<std::string>{"transformer.h.0.attn.c_attn.bias", "transformer.h.0.mlp.c_fc.bias",
+                                                "transformer.ln_f.weight"}));
+}
+
+BOOST_AUTO_TEST_CASE(digests_count_every_tensor_with_an_effect) {
+  for (const auto make :
+       {+[] { return dora(); }, +[] { return lora_bias(); }, +[] { return ia3(); }, +[] { return replacing(); }}) {
+    const std::string digest = make().open().digest();
+    BOOST_TEST(make().open().digest() == digest);
+    for (const auto& [name, tensor] : make().file.tensors) {
+      Adapter other = make();
+      const auto shape = tensor.shape;
+      other.file.tensors.erase(name);
+      other.add(name, shape, 9.0f);
+      BOOST_TEST(other.open().digest() != digest, name);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_than_updates_is_told_apart) {
+  const auto refused = [](const Adapter& each) {
+    return refusal([&] { each.open().require_plain_updates("is too much"); });
+  };
+  BOOST_TEST(refused(adalora()) == "accepted");
+  BOOST_TEST(refused(vera()) == "accepted");
+  BOOST_TEST(mentions(refused(dora()), {"use_dora", "is too much"}));
+  BOOST_TEST(mentions(refused(lora_bias()), {"lora_bias", "is too much"}));
+  BOOST_TEST(mentions(refused(ia3()), {"peft_type", "IA3", "is too much"}));
+  BOOST_TEST(mentions(refused(replacing()), {"bias", "is too much"}));
+}
+
 BOOST_AUTO_TEST_CASE(files_that_do_not_fit_are_refused) {
   const auto refused = [](auto&& made, auto&& change, const std::vector<std::string>& words) {
     Adapter adapter = made();
@@ -180,6 +296,30 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_are_refused) {
       a.add(tensor, shape, first);
     };
   };
+  const auto make_dora = [] { return dora(); };
+  const auto insert = [](const std::string& field) {
+    return [field](Adapter& a) { a.config.insert(1, field + ", "); };
+  };
+  refused(make_dora, without(kAttention + ".lora_magnitude_vector"), {"lora_magnitude_vector", "missing"});
+  refused(make_dora, with(kAttention + ".lora_magnitude_vector", {23}), {"lora_magnitude_vector", "[23]", "[24]"});
+  refused(make_dora, with(kMlp + ".lora_magnitude_vector", {32}), {kMlp + ".lora_magnitude_vector"});
+  refused(make_dora, insert("\"lora_bias\": true"), {"lora_bias", "use_dora"});
+  refused(make_dora, insert("\"alora_invocation_tokens\": [3]"), {"use_dora", "activated LoRA"});
+  refused(replacing, insert("\"alora_invocation_tokens\": [3]"), {"bias", "activated LoRA"});
+  refused(adalora, insert("\"use_dora\": true"), {"use_dora", "AdaLoRA"});
+  refused(lora_bias, insert("\"init_lora_weights\": \"gaussian\""), {"lora_bias", "init_lora_weights"});
+  refused(lora_bias, without(kAttention + ".lora_B.bias"), {"lora_B.bias", "missing"});
+  refused(ia3, with(kMlp + ".ia3_l", {32, 1}), {kMlp + ".ia3_l", "[32, 1]", "[1, 8]"});
+  refused(ia3, without(kAttention + ".ia3_l"), {kAttention + ".ia3_l", "missing"});
+  refused(ia3, with(kMlp + ".lora_A", {2, 8}), {kMlp + ".lora_A", "ia3_l"});
+  refused(adalora, with(kMlp + ".ia3_l", {2, 8}), {kMlp + ".ia3_l", "lora_E"});
+  refused(vera, with(kMlp + ".ia3_l", {2, 8}), {kMlp + ".ia3_l", "vera_lambda_d"});
+  refused(ia3, [](Adapter& a) { a.config.replace(a.config.find("\"feedforward"), 30, "\"x\": 1"); },
+          {"feedforward_modules"});
+  // PEFT looks for the bias of an adapted module below base_layer, and for others' without.
+  refused(replacing, with(kAttention + ".bias", {24}), {kAttention + ".bias", "base_layer"});
+  refused(replacing, with(kMlp + ".base_layer.bias", {32}), {kMlp + ".base_layer.bias", "not a target"});
+  refused(replacing, with("base_model.model.transformer.ln_f.weight", {7}), {"ln_f.weight", "[7]", "[8]"});
   refused(vera, with("base_model.vera_A", {6, 12}), {"vera_A", "rank 6", "r = 5"});
   refused(vera, with("base_model.vera_B", {40, 6}), {"vera_B", "rank 6", "r = 5"});
   refused(adalora, [](Adapter& a) { a.config.insert(1, "\"alora_invocation_tokens\": [3], "); },

@@ -40,27 +40,47 @@ ModelConfig config_of() {
   return tiny();
 }
 
-// The folder of an adapter of the family, written once.
+// Adapters of the family, one of each kind, written once.
+inline constexpr int kPlainAdapters = 3, kAdapters = 11;
 template <class Model>
 std::string adapter_of(int number) {
   static const test::Scratch scratch;
   static const bool written = [] {
-    const auto sites = adapter_sites(Model::tensors(config_of<Model>()), Model::name_prefix).sites;
-    for (const int rank : {1, 4, 17}) {
-      testing::write_adapter(scratch / std::to_string(rank), sites,
-                             {.rank = rank, .alpha = 4, .seed = static_cast<std::uint64_t>(rank)});
+    using testing::RandomKind;
+    const AdapterSites all = adapter_sites(Model::tensors(config_of<Model>()), Model::name_prefix);
+    const testing::RandomAdapter adapters[kAdapters] = {{.rank = 1},
+                                                        {.rank = 4},
+                                                        {.rank = 17},
+                                                        {.rank = 4, .invocation = {3}},
+                                                        {.rank = 3, .kind = RandomKind::dora},
+                                                        {.rank = 17, .kind = RandomKind::dora},
+                                                        {.kind = RandomKind::ia3},
+                                                        {.rank = 2, .kind = RandomKind::vectors},
+                                                        {.rank = 3, .kind = RandomKind::tables},
+                                                        {.rank = 2, .kind = RandomKind::dora_tables},
+                                                        {.rank = 1, .kind = RandomKind::rows}};
+    for (int i = 0; i < kAdapters; ++i) {
+      testing::RandomAdapter adapter = adapters[i];
+      adapter.alpha = 4;
+      adapter.seed = static_cast<std::uint64_t>(i);
+      const bool replaces = adapter.kind == RandomKind::vectors;
+      testing::write_adapter(scratch / std::to_string(i), all.sites, adapter,
+                             replaces ? all.vectors : std::vector<AdapterVector>{}, all.base);
     }
     return true;
   }();
   (void)written;
-  return (scratch / std::to_string(std::array{1, 4, 17}[static_cast<std::size_t>(number)])).string();
+  return (scratch / std::to_string(number)).string();
 }
 
-// Some requests run under an adapter, or two, some under a constraint.
+// Some requests run under an adapter, or two plain ones, some under a constraint.
 template <class Model>
 void dress(Random& random, Request& request) {
-  if (chance(random, 2)) request.adapters = {{adapter_of<Model>(random.between(0, 2))}};
-  if (!request.adapters.empty() && chance(random, 4)) request.adapters.push_back({adapter_of<Model>(1), -0.5f});
+  if (chance(random, 2)) {
+    const int number = random.between(0, kAdapters - 1);
+    request.adapters = {{adapter_of<Model>(number)}};
+    if (number < kPlainAdapters && chance(random, 2)) request.adapters.push_back({adapter_of<Model>(1), -0.5f});
+  }
   if (request.options.min_new_tokens == 0 && chance(random, 4)) {
     request.constraint = constraint_of(Parity(config_of<Model>().vocab, chance(random, 2), random.between(1, 9)),
                                        config_of<Model>().vocab);

@@ -75,9 +75,12 @@ struct Product {
   // activation(x W^T + bias + delta) + residual, [rows, outputs]
   Doubles value(const Epilogue& e) const {
     Doubles y = x * w.transpose();
-    if (e.bias) y.rowwise() += doubles(problem.bias).row(0);
-    for (int r = 0; e.delta && r < kMostRows; ++r) {
-      if (problem.delta[static_cast<std::size_t>(r)]) y.row(r) += doubles(problem.deltas).row(r);
+    for (int r = 0; r < kMostRows; ++r) {
+      const ProductChange change = e.changes ? problem.changes[static_cast<std::size_t>(r)] : ProductChange{};
+      if (e.delta && problem.delta[static_cast<std::size_t>(r)]) y.row(r) += doubles(problem.deltas).row(r);
+      for (int o = 0; change.gain && o < problem.out; ++o) y(r, o) *= change.gain[o];
+      for (int o = 0; change.bias && o < problem.out; ++o) y(r, o) += change.bias[o];
+      if (!change.bias && e.bias) y.row(r) += doubles(problem.bias).row(0);
     }
     y = activated(y, e.activation);
     return e.residual == Residual::none ? y : Doubles(y + doubles(problem.residual));

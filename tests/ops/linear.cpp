@@ -51,6 +51,16 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
   }
 }
 
+// Packed formats compare with a definition in plain code, float32 with a product that has no epilogue.
+BOOST_AUTO_TEST_CASE(the_epilogue_is_in_the_order_that_the_op_defines) {
+  for (const int out : {5, 16, 48, 131}) {
+    const Products p(77, out);
+    const Matrix sums = alone(p, kEpilogues[0]);
+    for (const Epilogue& e : kEpilogues)
+      BOOST_TEST(first_difference(alone(p, e).view(), p.finished(sums, e).view()) == -1, out << " outputs");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_format_that_has_only_at_gives_the_bits_of_panels) {
   int number = 0;
   for (const int in : {1, 15, 77, 768}) {

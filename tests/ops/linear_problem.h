@@ -1,5 +1,6 @@
 // Shared by the tests of linear: a matrix product with any epilogue, and the comparison of batches with single rows.
 #pragma once
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -14,20 +15,23 @@ struct Epilogue {
   bool bias, delta;
   Activation activation;
   Residual residual;
+  bool changes = false;  // gains and biases of the rows' adapters
 };
 inline constexpr Epilogue kEpilogues[] = {
-    {false, false, Activation::none, Residual::none},     {true, false, Activation::none, Residual::none},
-    {true, true, Activation::none, Residual::none},       {true, false, Activation::gelu_new, Residual::none},
-    {true, false, Activation::gelu, Residual::none},      {true, false, Activation::none, Residual::in_place},
-    {false, true, Activation::gelu_new, Residual::other}, {true, true, Activation::gelu, Residual::in_place},
-    {false, true, Activation::none, Residual::in_place},
+    {false, false, Activation::none, Residual::none},      {true, false, Activation::none, Residual::none},
+    {true, true, Activation::none, Residual::none},        {true, false, Activation::gelu_new, Residual::none},
+    {true, false, Activation::gelu, Residual::none},       {true, false, Activation::none, Residual::in_place},
+    {false, true, Activation::gelu_new, Residual::other},  {true, true, Activation::gelu, Residual::in_place},
+    {false, true, Activation::none, Residual::in_place},   {true, true, Activation::none, Residual::none, true},
+    {true, false, Activation::gelu, Residual::none, true}, {false, true, Activation::relu, Residual::in_place, true},
 };
 
 // The operands of a matrix product over kMostRows rows. Tests multiply any range of the rows.
 struct Problem {
   int in, out;
-  Matrix x, weight, bias, deltas, residual;
-  std::vector<const float*> delta;  // every third is null
+  Matrix x, weight, bias, deltas, residual, gains, biases;
+  std::vector<const float*> delta;     // every third is null
+  std::vector<ProductChange> changes;  // in turn: none, a gain, a bias, both; three rows share one
 
   Problem(int inputs, int outputs)
       : in(inputs),
@@ -36,8 +40,14 @@ struct Problem {
         weight(random_matrix(out, in, 2)),
         bias(random_matrix(1, out, 3)),
         deltas(random_matrix(kMostRows, out, 4)),
-        residual(random_matrix(kMostRows, out, 5, out + 5)) {
-    for (int r = 0; r < kMostRows; ++r) delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
+        residual(random_matrix(kMostRows, out, 5, out + 5)),
+        gains(random_matrix(kMostRows, out, 6)),
+        biases(random_matrix(kMostRows, out, 7)) {
+    for (int r = 0; r < kMostRows; ++r) {
+      delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
+      const int of = r / 3;
+      changes.push_back({nullptr, of % 2 == 1 ? gains.row(of) : nullptr, of / 2 % 2 == 1 ? biases.row(of) : nullptr});
+    }
   }
 
   // The arguments for rows [first, first + rows); the results go to the first rows of y.
@@ -55,7 +65,24 @@ struct Problem {
             .residual = e.residual == Residual::none    ? MatrixView<const float>{}
                         : e.residual == Residual::other ? MatrixView<const float>(residual.view(first, rows))
                                                         : MatrixView<const float>(y.view()),
-            .y = y.view()};
+            .y = y.view(),
+            .changes = e.changes ? changes.data() + first : nullptr};
+  }
+  // The rows of W x with the epilogue, by definition.
+  Matrix finished(const Matrix& products, const Epilogue& e) const {
+    Matrix y = products;
+    for (int r = 0; r < kMostRows; ++r) {
+      float* const row = y.row(r);
+      const float* const d = e.delta ? delta[static_cast<std::size_t>(r)] : nullptr;
+      const ProductChange change = e.changes ? changes[static_cast<std::size_t>(r)] : ProductChange{};
+      const float* const b = change.bias ? change.bias : e.bias ? bias.row(0) : nullptr;
+      for (int o = 0; !change.gain && b && o < out; ++o) row[o] += b[o];
+      for (int o = 0; d && o < out; ++o) row[o] += d[o];
+      for (int o = 0; change.gain && o < out; ++o) row[o] = std::fma(row[o], change.gain[o], b ? b[o] : 0.0f);
+      cpu::kernels_for(Isa::portable).activate_row(row, out, e.activation);
+      for (int o = 0; e.residual != Residual::none && o < out; ++o) row[o] += residual.row(r)[o];
+    }
+    return y;
   }
   // Memory for y, with gaps.
   Matrix output(int rows) const { return Matrix(rows, out, out + 7); }

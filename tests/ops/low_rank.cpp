@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
             std::vector<LowRank> updates = adapters[0].updates;
             std::vector<int> begins = adapters[0].begins;
             change(updates, begins);
-            const AdapterSet set{updates.data(), begins.data()};
+            const AdapterSet set{{updates.data(), begins.data()}};
             AdapterGroups changed = *args.groups;
             for (AdapterGroup& group : changed.groups) group.adapters = &set;
             LowRankArgs other = args;

@@ -86,7 +86,7 @@ struct TestAdapter {
     for (std::size_t i = size(kSites) + static_cast<std::size_t>(site) + 1; i < begins.size(); ++i) {
       begins[i] = static_cast<int>(updates.size());
     }
-    *set = {updates.data(), begins.data()};
+    *set = {{updates.data(), begins.data()}};
   }
 };
 

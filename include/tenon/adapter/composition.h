@@ -28,10 +28,18 @@ inline std::string hex(std::uint32_t bits) {
   return {text, end};
 }
 
-// name: the adapter's, which may be a path.
-[[noreturn]] inline void refuse_activated_sum(const std::string& name) {
-  throw Error(Error::Kind::unsupported, "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
-              "acts from its alora_invocation_tokens on, and cannot be added to other adapters; use it alone");
+// Whether the adapter can be used so. alone: as the only one; beyond: ResidentAdapter::beyond_updates.
+inline void require_sum(const AdapterUse& use, bool alone, bool activated, const std::string& beyond) {
+  const auto refuse = [&](const std::string& what) {  // the name may be a path
+    throw Error(Error::Kind::unsupported,
+                "adapter " + printable(std::filesystem::path(use.name).filename().string(), 60), what);
+  };
+  if (!alone && activated)
+    refuse("acts from its alora_invocation_tokens on, and cannot be added to other adapters; use it alone");
+  if ((!alone || use.weight != 1) && !beyond.empty())
+    refuse(beyond +
+           ": it is more than low-rank updates of linears, and cannot be added to other adapters or take a "
+           "weight; use it alone");
 }
 
 }  // namespace detail

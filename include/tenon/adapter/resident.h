@@ -1,5 +1,5 @@
-// An adapter in device memory: its factors with the file's values in the layout of the ops, and a table of the updates
-// of each layer and site.
+// An adapter in device memory: its factors with the file's values in the layout of the ops, a table of the updates of
+// each layer and site, and what it changes beside them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/adapter/changes.h"
 #include "tenon/adapter/site.h"
 #include "tenon/checkpoint/peft.h"
 #include "tenon/core/concepts.h"
@@ -22,8 +23,10 @@ namespace tenon {
 template <DevicePolicy D>
 class UpdateTable {
  public:
-  /// by_place: [layers * kSites], lists of updates whose factors are in device memory and outlive the table.
-  UpdateTable(D& device, const std::vector<std::vector<LowRank>>& by_place) {
+  /// by_place: [layers * kSites], lists of updates whose factors are in device memory and outlive the table. So do
+  /// `changes`; null: none.
+  UpdateTable(D& device, const std::vector<std::vector<LowRank>>& by_place, const AdapterChanges* changes = nullptr) {
+    set_.changes = changes;
     std::size_t count = 0;
     set_.sites = 0;
     for (std::size_t i = 0; i < by_place.size(); ++i) {
@@ -64,11 +67,12 @@ class UpdateTable {
 template <DevicePolicy D>
 class ResidentAdapter {
  public:
-  /// Reads all factors. Errors name file and tensor, for example if a value is not finite.
-  ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites)
-      : by_place_(static_cast<std::size_t>(sites.layers * kSites)) {
+  /// Reads all factors. Errors name file and tensor, for example if a value is not finite. `base`: for adapters that
+  /// change more than low-rank updates; an empty one refuses them as unsupported.
+  ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites, const BaseWeights& base = {})
+      : by_place_(static_cast<std::size_t>(sites.layers * kSites)), changes_(adapter, sites, base) {
     PeftDigest digest(adapter.config(), adapter.factors().size());
-    factors_ = device.allocate(bytes_of(adapter));
+    factors_ = device.allocate(factor_bytes(adapter));
     std::byte* next = factors_.data();
     for (const PeftFactors& f : adapter.factors()) {
       const AdapterSite& site = sites.sites[f.module];
@@ -93,9 +97,11 @@ class ResidentAdapter {
       by_place_[static_cast<std::size_t>(site.layer * kSites + static_cast<int>(site.site))].push_back(
           {a, b, f.type, f.rank, static_cast<float>(f.scale), site.first_output, site.module.outputs});
     }
+    digest.add_others(adapter);
     digest_ = digest.text();
+    beyond_updates_ = adapter.beyond_updates();
     invocation_ = adapter.config().invocation_tokens;
-    table_.emplace(device, by_place_);
+    table_.emplace(device, by_place_, changes_.changes());
   }
 
   /// The digest of factors and scales, as PeftAdapter::digest.
@@ -106,17 +112,23 @@ class ResidentAdapter {
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
   /// AdapterLease::invocation.
   const std::vector<TokenId>& invocation() const { return invocation_; }
-  /// Bytes of the factors in device memory.
-  std::size_t bytes() const { return factors_.bytes(); }
-  /// bytes() of a resident adapter of this file. The update table is not counted.
-  static std::size_t bytes_of(const PeftAdapter& adapter) {
-    std::size_t bytes = 0;
-    for (const PeftFactors& f : adapter.factors()) bytes += padded(f.a_bytes()) + padded(f.b_bytes());
-    return bytes;
+  /// PeftAdapter::beyond_updates.
+  const std::string& beyond_updates() const { return beyond_updates_; }
+  /// Bytes of the factors in device memory, and of the vectors of its changes.
+  std::size_t bytes() const { return factors_.bytes() + changes_.bytes(); }
+  /// bytes() of a resident adapter of this file, or slightly more. The update table is not counted.
+  static std::size_t bytes_of(const PeftAdapter& adapter, const AdapterSites& sites) {
+    return factor_bytes(adapter) + ChangeTable::bytes_of(adapter, sites);
   }
 
  private:
   static constexpr std::size_t kLine = 64;
+
+  static std::size_t factor_bytes(const PeftAdapter& adapter) {
+    std::size_t bytes = 0;
+    for (const PeftFactors& f : adapter.factors()) bytes += padded(f.a_bytes()) + padded(f.b_bytes());
+    return bytes;
+  }
 
   // Each factor begins at a cache line.
   static std::size_t padded(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -137,10 +149,11 @@ class ResidentAdapter {
     }
   }
 
-  std::string digest_;
+  std::string digest_, beyond_updates_;
   std::vector<TokenId> invocation_;
   typename D::Memory factors_;
   std::vector<std::vector<LowRank>> by_place_;
+  ChangeTable changes_;
   std::optional<UpdateTable<D>> table_;
 };
 

@@ -38,10 +38,12 @@ class AdapterStore {
   using Resident = ResidentAdapter<D>;
   using Handle = std::shared_ptr<const Resident>;
 
-  /// make_device: makes a device for one load. Loads share no device with each other or with the engine.
-  AdapterStore(std::function<D()> make_device, AdapterSites sites, AdapterOptions options = {})
+  /// make_device: makes a device for one load. Loads share no device with each other or with the engine. base: outlives
+  /// the store; empty: adapters that change more than low-rank updates are refused.
+  AdapterStore(std::function<D()> make_device, AdapterSites sites, AdapterOptions options = {}, BaseWeights base = {})
       : make_device_(std::move(make_device)),
         sites_(std::move(sites)),
+        base_(std::move(base)),
         modules_(sites_.modules()),
         options_(checked(options)) {}
 
@@ -234,7 +236,7 @@ class AdapterStore {
         handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
         identity += handles.back()->digest() + "*" + detail::hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
         invocation = handles.back()->invocation();
-        if (uses.size() > 1 && !invocation.empty()) detail::refuse_activated_sum(use.name);
+        detail::require_sum(use, uses.size() == 1, !invocation.empty(), handles.back()->beyond_updates());
       }
     } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
@@ -378,9 +380,9 @@ class AdapterStore {
   Reservation load(const std::filesystem::path& folder, const AdmissionQueue::Waiter* waiter) {
     if (waiter && !waiter->is_first()) throw budget_exhausted();
     const PeftAdapter adapter = PeftAdapter::open(folder, modules_, sites_.base);
-    Reservation reservation = reserve(Resident::bytes_of(adapter), waiter);
+    Reservation reservation = reserve(Resident::bytes_of(adapter, sites_), waiter);
     D device = make_device_();
-    reservation.fill(std::make_shared<const Resident>(device, adapter, sites_));
+    reservation.fill(std::make_shared<const Resident>(device, adapter, sites_, base_));
     adapter.tensors().verify_unchanged();
     device.synchronize();
     std::lock_guard lock(mutex_);
@@ -424,6 +426,7 @@ class AdapterStore {
 
   const std::function<D()> make_device_;
   const AdapterSites sites_;
+  const BaseWeights base_;
   const std::vector<PeftModule> modules_;
   const AdapterOptions options_;
   const std::shared_ptr<AdmissionQueue> queue_ = std::make_shared<AdmissionQueue>();  // leases may outlive the store

@@ -31,10 +31,16 @@ TENON_INLINE void PeftDigest::add(const TensorInfo& tensor, const TensorInfo* ga
 TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
                                            const PeftBase& base) {
   PeftConfig config = read_peft_config(folder);
-  const std::vector<PeftTarget> targets =
-      peft_targets(config, modules, base.others());  // before any tensor file is opened
+  std::vector<PeftModule> all(modules.begin(), modules.end());
+  for (PeftModule& table : base.tables()) all.push_back(std::move(table));
+  std::vector<PeftTarget> targets = peft_targets(config, all, base.others());  // before any tensor file is opened
+  // PEFT gives a tied head the factors of the embedding.
+  if (config.tied_to_embedding && base.tied_head && !targets.empty() && targets.back().module == modules.size()) {
+    targets.push_back(targets.back());
+    ++targets.back().module;
+  }
   PeftAdapter adapter(std::move(config), Checkpoint::open(folder, "adapter_model"));
-  adapter.find_factors(modules, targets, base);
+  adapter.find_factors(all, targets, base);
   return adapter;
 }
 
@@ -111,6 +117,7 @@ TENON_INLINE std::string PeftAdapter::digest() const {
     read_b(each, bytes);
     all.add_b(each, bytes);
   }
+  all.add_others(*this);
   return all.text();
 }
 
@@ -118,16 +125,27 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
                                             const PeftBase& base) {
   const std::string name = adapter_name();
   std::vector<bool> known(tensors_.tensors().size());
+  const auto mark = [&](const TensorInfo* tensor) {
+    if (tensor) known[static_cast<std::size_t>(tensor - tensors_.tensors().data())] = true;
+  };
+  const std::size_t linears = modules.size() - base.tables().size();
   for (const PeftTarget& target : targets) {
     const PeftModule& module = modules[target.module];
+    if (target.module >= linears) continue;
+    if (config_.kind == PeftKind::ia3) {
+      scales_.push_back(scale_of(module, target));
+      mark(scales_.back().factors);
+      continue;
+    }
     factors_.push_back(config_.kind == PeftKind::vera ? factors_of_vera(module, target)
                                                       : factors_of(module, target, name));
     const PeftFactors& f = factors_.back();
-    for (const TensorInfo* each : {f.a, f.b, f.a_gain, f.b_gain})
-      if (each) known[static_cast<std::size_t>(each - tensors_.tensors().data())] = true;
+    for (const TensorInfo* each : {f.a, f.b, f.a_gain, f.b_gain, f.magnitude, f.b_bias}) mark(each);
   }
-  for (std::size_t i = 0; i < known.size(); ++i)
-    if (!known[i]) check_copy(tensors_.tensors()[i], base);
+  find_tables(targets, linears, base);
+  for (const PeftTable& table : tables_)
+    for (const TensorInfo* each : {table.update.a, table.update.b, table.update.magnitude, table.rows}) mark(each);
+  find_others(known, modules, targets, base);
 }
 
 TENON_INLINE PeftFactors PeftAdapter::factors_of(const PeftModule& module, const PeftTarget& target,
@@ -151,6 +169,7 @@ TENON_INLINE PeftFactors PeftAdapter::factors_of(const PeftModule& module, const
   f.type = type_of(a.dtype);
   f.a = &a;
   f.b = &b;
+  add_vectors(f, stem, name);
   return f;
 }
 
@@ -188,18 +207,6 @@ TENON_INLINE std::string PeftAdapter::adapter_name() const {
     detail::refuse_file(tensors_.name(), "holds factors of several adapters: " + printable(*names.begin(), 60) +
                                              " and " + printable(*names.rbegin(), 60));
   return names.empty() ? "" : *names.begin();
-}
-
-TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBase& base) {
-  const TensorInfo* own = base.find(tensor.name);
-  if (own == nullptr)
-    detail::refuse_file(tensors_.where(tensor), "is neither lora_A.weight nor lora_B.weight of a linear that " +
-                                                    std::string(kPeftConfigName) + " targets");
-  if (!base.holds(tensors_, tensor, *own))
-    throw Error(Error::Kind::unsupported, tensors_.where(tensor),
-                "differs from " + printable(own->name) + " of the model (" + shape_text(own->shape) + " " +
-                    std::string(dtype_name(own->dtype)) + "): replaced weights are not supported");
-  copies_.push_back(tensor.name);
 }
 
 TENON_INLINE const TensorInfo& PeftAdapter::factor(const std::string& stem, const std::string& adapter,

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,8 @@ struct PeftFactors {
   const TensorInfo* b = nullptr;          ///< [outputs, rank], or more rows
   const TensorInfo* a_gain = nullptr;     ///< [rank], factors of the rows of A; null: 1
   const TensorInfo* b_gain = nullptr;     ///< [outputs], factors of the rows of B; null: 1
+  const TensorInfo* magnitude = nullptr;  ///< [outputs], of DoRA; null: none
+  const TensorInfo* b_bias = nullptr;     ///< [outputs], a bias of B x that is multiplied by `scale`; null: none
 
   /// Whether factors are computed from several tensors. They are float32 then, each product rounded once.
   bool derived() const { return a_gain != nullptr; }
@@ -42,6 +46,31 @@ struct PeftFactors {
     return bytes_of(type) * static_cast<std::size_t>(outputs) * static_cast<std::size_t>(rank);
   }
 };
+
+/// The vector of IA3 for one module.
+struct PeftScale {
+  std::size_t module = 0;               ///< index into the modules given to PeftAdapter::open
+  const TensorInfo* factors = nullptr;  ///< [1, inputs] or [outputs, 1]
+  bool of_inputs = false;               ///< multiplies the inputs instead of the outputs
+};
+
+/// Changes of the embedding or the head.
+struct PeftTable {
+  bool head = false;
+  /// Low-rank update of the table, [vocab, width]: of the embedding (A B)^T, with A [rank, vocab] and B [width, rank].
+  /// a is null where there is none.
+  PeftFactors update = {};
+  const TensorInfo* rows = nullptr;       ///< [vocab, width] or [tokens, width], in place of the model's rows; or null
+  std::vector<std::int32_t> tokens = {};  ///< ids of `rows`; empty: all
+};
+
+/// A vector of the adapter's own in place of one of the model's.
+struct PeftReplacement {
+  std::string name;                    ///< key of PeftBase::vectors
+  const TensorInfo* tensor = nullptr;  ///< as long as that vector
+};
+
+class PeftAdapter;
 
 /// Computes PeftAdapter::digest incrementally, for code that reads the factors anyway. Add, for each factor pair in
 /// turn, its scale, then A, then B.
@@ -57,6 +86,8 @@ class PeftDigest {
   void add_b(const PeftFactors& factors, std::span<const std::byte> bytes) {
     add(*factors.b, factors.derived() ? factors.a_gain : nullptr, bytes);
   }
+  /// After all factor pairs: everything else that has an effect. Reads it. Errors as PeftAdapter::read.
+  void add_others(const PeftAdapter& adapter);
   /// "sha256:" and 64 hexadecimal digits.
   std::string text() const { return "sha256:" + hash_.hex(); }
 
@@ -85,6 +116,18 @@ class PeftAdapter {
   /// The factor pairs, in the order of the modules. The TensorInfo pointers stay valid for the life of the adapter,
   /// also after moves.
   std::span<const PeftFactors> factors() const noexcept { return factors_; }
+  /// The vectors of IA3, in the order of the modules.
+  std::span<const PeftScale> scales() const noexcept { return scales_; }
+  /// The changes of the embedding and the head: none, one or both, in this order.
+  std::span<const PeftTable> tables() const noexcept { return tables_; }
+  /// The vectors that replace the model's, in the order of the file.
+  std::span<const PeftReplacement> replacements() const noexcept { return replacements_; }
+  /// All tensors with an effect that are no factors of linears: magnitudes, biases, scales, replacements, tables.
+  std::vector<const TensorInfo*> others() const;
+  /// The field or tensor that makes the adapter more than low-rank updates of linears; empty: it is no more.
+  std::string beyond_updates() const;
+  /// Error unsupported if it is more; the message has beyond_updates(), then `why`.
+  void require_plain_updates(std::string_view why) const;
   /// Names of tensors that are ignored because they equal the model's own.
   std::span<const std::string> copies() const noexcept { return copies_; }
 
@@ -117,7 +160,20 @@ class PeftAdapter {
  private:
   PeftAdapter(PeftConfig config, Checkpoint tensors) : config_(std::move(config)), tensors_(std::move(tensors)) {}
 
+  // `modules`: the linears, then the tables of `base`.
   void find_factors(std::span<const PeftModule> modules, std::span<const PeftTarget> targets, const PeftBase& base);
+  void find_tables(std::span<const PeftTarget> targets, std::size_t linears, const PeftBase& base);
+  PeftFactors factors_of_embedding(const PeftModule& module, const PeftTarget& target, const std::string& name) const;
+  // The tensor of a table's own rows, if the file has one that is no copy.
+  void find_rows(PeftTable& table, const PeftModule& module, const PeftBase& base) const;
+  void find_tokens(PeftTable& table, const PeftModule& module, bool is_first) const;
+  // Sorts out the tensors that are not `known`: [tensors of the file].
+  void find_others(const std::vector<bool>& known, std::span<const PeftModule> modules,
+                   std::span<const PeftTarget> targets, const PeftBase& base);
+  void add_vectors(PeftFactors& factors, const std::string& stem, const std::string& adapter) const;
+  PeftScale scale_of(const PeftModule& module, const PeftTarget& target) const;
+  // The tensors that make the adapter's updates, for errors.
+  const char* factor_names() const;
   PeftFactors factors_of(const PeftModule& module, const PeftTarget& target, const std::string& name) const;
   PeftFactors factors_of_vera(const PeftModule& module, const PeftTarget& target) const;
 
@@ -130,6 +186,9 @@ class PeftAdapter {
 
   // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise throws.
   void check_copy(const TensorInfo& tensor, const PeftBase& base);
+  // Notes a tensor that replaces one of PeftBase::vectors. False if it replaces none. is_target: of a module's path.
+  bool replaces_vector(const TensorInfo& tensor, const PeftBase& base,
+                       const std::function<bool(const std::string&)>& is_target);
 
   // `stem`: the key up to lora_A or lora_B. The adapter's name may follow it in the file.
   const TensorInfo& factor(const std::string& stem, const std::string& adapter, const std::vector<std::uint64_t>& shape,
@@ -157,6 +216,9 @@ class PeftAdapter {
   PeftConfig config_;
   Checkpoint tensors_;
   std::vector<PeftFactors> factors_;
+  std::vector<PeftScale> scales_;
+  std::vector<PeftTable> tables_;
+  std::vector<PeftReplacement> replacements_;
   std::vector<std::string> copies_;
 };
 
@@ -164,4 +226,6 @@ class PeftAdapter {
 
 #ifndef TENON_COMPILED
 #include "tenon/checkpoint/peft-inl.h"
+#include "tenon/checkpoint/peft_others-inl.h"
+#include "tenon/checkpoint/peft_tables-inl.h"
 #endif

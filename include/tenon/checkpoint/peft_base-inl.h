@@ -13,15 +13,27 @@ namespace tenon {
 TENON_INLINE std::vector<std::string> PeftBase::others() const {
   std::vector<std::string> paths;
   for (const std::string& each : {embedding, head})
-    if (!each.empty()) paths.push_back(each);
+    if (!each.empty() && vocab == 0) paths.push_back(each);
   return paths;
 }
 
-TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {
+TENON_INLINE std::vector<PeftModule> PeftBase::tables() const {
+  if (vocab == 0) return {};
+  return {{.path = embedding, .inputs = vocab, .outputs = width, .embedding = true},
+          {.path = head, .inputs = width, .outputs = vocab, .head = true}};
+}
+
+TENON_INLINE std::string PeftBase::name_of(std::string_view stored) {
   constexpr std::string_view all = "base_model.model.", wrapped = ".base_layer.";
-  if (!tensors || !stored.starts_with(all)) return nullptr;
+  if (!stored.starts_with(all)) return {};
   std::string name(stored.substr(all.size()));
   if (const auto at = name.rfind(wrapped); at != name.npos) name.replace(at, wrapped.size(), ".");
+  return name;
+}
+
+TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {
+  std::string name = name_of(stored);
+  if (!tensors || name.empty()) return nullptr;
   if (tied_head && name == head + ".weight") name = embedding + ".weight";
   if (const TensorInfo* found = tensors->find(name)) return found;
   return name.starts_with(prefix) ? tensors->find(std::string_view(name).substr(prefix.size())) : nullptr;

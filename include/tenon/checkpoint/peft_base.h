@@ -1,11 +1,13 @@
 // The model below an adapter. PEFT's files may hold copies of its tensors: embeddings that were saved with the
 // factors.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tenon/checkpoint/peft_targets.h"
 #include "tenon/checkpoint/safetensors.h"
 
 namespace tenon {
@@ -17,15 +19,25 @@ struct PeftBase {
   /// Paths of the embedding and the head, "transformer.wte" and "lm_head". Empty where unknown.
   std::string embedding = {};
   std::string head = {};
-  bool tied_head = false;  ///< the head shares the embedding's weight
+  bool tied_head = false;    ///< the head shares the embedding's weight
+  int vocab = 0, width = 0;  ///< of the embedding and the head; 0: adapters cannot change them
+  /// Elements of the biases and norms that an adapter may replace, by name: "transformer.h.0.ln_1.bias".
+  std::map<std::string, int> vectors = {};
 
-  /// Paths of the modules outside the layers that PEFT can update: the embedding and the head.
+  /// Paths of the modules outside the layers that PEFT can update and tenon cannot: of the embedding and the head, if
+  /// adapters cannot change them.
   std::vector<std::string> others() const;
+  /// The embedding and the head as modules; empty if adapters cannot change them.
+  std::vector<PeftModule> tables() const;
 
   /// The model's tensor that the adapter's tensor `stored` would overwrite in PEFT. `stored` is "base_model.model." and
   /// the tensor's name, in which a module below an adapter is called base_layer. Null where the model has no such
   /// tensor.
   const TensorInfo* find(std::string_view stored) const;
+
+  /// The model's name of the tensor that `stored` would overwrite: "base_model.model." and base_layer are left out.
+  /// Empty where `stored` begins otherwise.
+  static std::string name_of(std::string_view stored);
 
   /// Whether the two tensors hold the same numbers, whatever their types. If so, loading `copy` into a float32 model in
   /// PEFT changes nothing. NaN equals nothing. Reads both tensors. Errors as Checkpoint::read_bytes.

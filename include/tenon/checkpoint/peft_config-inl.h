@@ -157,12 +157,31 @@ PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson&
   return pattern;
 }
 
+TENON_INLINE void read_peft_tokens(const Fields& fields, PeftConfig& config) {
+  const std::string key = "trainable_token_indices";
+  constexpr int max = std::numeric_limits<int>::max();
+  if (!fields.has(key) || fields.value(key) == Json(false)) return;
+  if (!fields.value(key).is_object()) {
+    config.token_indices.emplace_back("", fields.integers(key, 0, max));
+    return;
+  }
+  const Fields modules = fields.object(key);
+  for (const auto& [name, ignored] : fields.value(key).items())
+    config.token_indices.emplace_back(name, modules.integers(name, 0, max));
+}
+
 TENON_INLINE void read_lora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
   config.r = peft_rank(fields, "r");
   config.alpha = peft_alpha(fields, "lora_alpha");
   config.rslora = fields.boolean("use_rslora", false);
+  config.dora = fields.boolean("use_dora", false);
+  config.lora_bias = fields.boolean("lora_bias", false);
+  if (config.lora_bias && config.dora) fields.refuse("lora_bias", "cannot be set with use_dora");
+  if (config.lora_bias && fields.has("init_lora_weights") && !fields.value("init_lora_weights").is_boolean())
+    fields.refuse("lora_bias", "needs init_lora_weights to be true or false");
   config.rank_pattern = peft_pattern(fields, ordered, "rank_pattern", peft_rank);
   config.alpha_pattern = peft_pattern(fields, ordered, "alpha_pattern", peft_alpha);
+  read_peft_tokens(fields, config);
   if (fields.has("alora_invocation_tokens"))
     config.invocation_tokens = fields.integers("alora_invocation_tokens", 0, std::numeric_limits<int>::max());
 }
@@ -170,8 +189,11 @@ TENON_INLINE void read_lora(const Fields& fields, const OrderedJson& ordered, Pe
 // rank_pattern: {path.lora_E: [whether each of init_r ranks was kept]}. PEFT reads no other field of LoRA's.
 TENON_INLINE void read_adalora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
   config.kind = PeftKind::adalora;
+  for (const char* key : {"use_dora", "lora_bias"})
+    if (fields.boolean(key, false)) refuse_peft(key, "is set, which AdaLoRA does not have");
   if (fields.has("alora_invocation_tokens") && !(fields.value("alora_invocation_tokens") == Json::array()))
     refuse_peft("alora_invocation_tokens", "is set, which is not supported for AdaLoRA");
+  read_peft_tokens(fields, config);
   config.r = peft_rank(fields, "init_r");
   config.alpha = peft_alpha(fields, "lora_alpha");
   const std::string key = "rank_pattern", end = ".lora_E";
@@ -200,6 +222,19 @@ TENON_INLINE void read_vera(const Fields& fields, PeftConfig& config) {
                 "lacks. Save it again with save_projection=True");
 }
 
+TENON_INLINE void read_ia3(const Fields& fields, PeftConfig& config) {
+  config.kind = PeftKind::ia3;
+  const std::string key = "feedforward_modules";
+  if (!fields.has(key))
+    fields.refuse(key, "must be a list or a regular expression: without it PEFT guesses by the model's type");
+  if (!fields.value(key).is_string()) {
+    config.feedforward_modules = fields.strings(key);
+    return;
+  }
+  config.feedforward_regex = fields.string(key);
+  require_regex(config.feedforward_regex, key);
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
@@ -208,21 +243,24 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
   const JsonLimits limits{.depth = 16, .values = 100'000};
   const Json json = parse_json(text, kPeftConfigName, limits);
   const Fields fields(json, kPeftConfigName);
-  const std::string type = fields.choice("peft_type", {"LORA", "ADALORA", "VERA"});
+  const std::string type = fields.choice("peft_type", {"LORA", "ADALORA", "VERA", "IA3"});
   PeftConfig config;
   detail::read_peft_features(fields, config);
   detail::refuse_peft_init(fields);
   fields.choice("task_type", {"CAUSAL_LM"}, "CAUSAL_LM");
-  fields.choice("bias", {"none"}, "none");
+  fields.choice("bias", {"none", "all", "lora_only", "vera_only"}, "none");  // the tensors of the file decide
   const auto ordered = parse_json<OrderedJson>(text, kPeftConfigName, limits);
   if (type == "ADALORA")
     detail::read_adalora(fields, ordered, config);
   else if (type == "VERA")
     detail::read_vera(fields, config);
+  else if (type == "IA3")
+    detail::read_ia3(fields, config);
   else
     detail::read_lora(fields, ordered, config);
   detail::read_peft_targets(fields, config);
   detail::read_peft_layers(fields, config);
+  if (fields.has("modules_to_save")) config.modules_to_save = fields.strings("modules_to_save");
   config.tied_to_embedding = fields.boolean("ensure_weight_tying", false);
   return config;
 }

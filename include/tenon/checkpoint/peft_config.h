@@ -19,6 +19,7 @@ enum class PeftKind : std::uint8_t {
   lora,     ///< y += scale * B (A x) (Hu et al., 2021)
   adalora,  ///< y += scale * B (diag(E) A x) (Zhang et al., 2023)
   vera,     ///< y += diag(lambda_b) B (diag(lambda_d) A x), A and B shared by all modules (Kopiczko et al., 2024)
+  ia3,      ///< y is multiplied by a vector, or x is (Liu et al., 2022)
 };
 
 /// The checked fields of an adapter_config.json.
@@ -32,6 +33,8 @@ struct PeftConfig {
   /// lora_alpha, unless alpha_pattern names the module.
   double alpha = 0;
   bool rslora = false;        ///< scale = alpha / sqrt(r) instead of alpha / r
+  bool dora = false;          ///< W x + scale * B (A x) times magnitude / |W + scale * B A| (Liu et al., 2024)
+  bool lora_bias = false;     ///< lora_B has a bias, which is multiplied by the scale
   Pattern<int> rank_pattern;  ///< ranks of single modules. AdaLoRA: by the module's path
   /// Alphas of single modules.
   Pattern<double> alpha_pattern;
@@ -43,6 +46,12 @@ struct PeftConfig {
   std::string exclude_regex;  ///< exclude_modules as a string
   /// exclude_modules as a list.
   std::vector<std::string> exclude_modules;
+  /// IA3: feedforward_modules as a string. Modules that it matches scale their inputs, others their outputs.
+  std::string feedforward_regex;
+  std::vector<std::string> feedforward_modules;  ///< IA3: likewise as a list, each the end of a path
+  std::vector<std::string> modules_to_save;      ///< modules that were trained whole, each the end of a path
+  /// trainable_token_indices: ids whose rows the file holds, by the end of the module's path; "": the embedding.
+  Pattern<std::vector<int>> token_indices;
   std::vector<int> layers_to_transform;     ///< empty: all layers
   std::vector<std::string> layers_pattern;  ///< regular expressions before the layer's index; empty: anything
   bool tied_to_embedding = false;           ///< ensure_weight_tying: the head uses the embedding's factors

@@ -15,12 +15,8 @@ struct PeftFeature {
   const char *field, *empty, *what;
 };
 inline constexpr PeftFeature kPeftFeatures[] = {
-    {"use_dora", "", "DoRA rescales the updated weights by a learned magnitude"},
     {"use_qalora", "", "QA-LoRA pools the inputs of lora_A"},
     {"use_bdlora", "", "factors of blocks on the diagonal"},
-    {"lora_bias", "", "biases of lora_B"},
-    {"modules_to_save", "[]", "modules that were trained whole, beside the adapter"},
-    {"trainable_token_indices", "", "trained rows of the embedding"},
     {"target_parameters", "[]", "updates of parameters that belong to no linear"},
     {"layer_replication", "[]", "a model of replicated layers"},
     {"arrow_config", "", "routing between adapters"},
@@ -43,13 +39,18 @@ inline constexpr const char* kPeftUsed[] = {"peft_type",
                                             "layers_to_transform",
                                             "layers_pattern",
                                             "bias",
+                                            "use_dora",
+                                            "lora_bias",
+                                            "modules_to_save",
+                                            "trainable_token_indices",
+                                            "feedforward_modules",
                                             "alora_invocation_tokens",
                                             "init_r",
                                             "save_projection"};
 
 // Fields that change no output: they describe origin and training. fan_in_fan_out says how the base stores its weight;
 // A and B are stored the same way in both cases. The configs of EVA, CorDA and LoRA-GA belong to init_lora_weights. The
-// last two lines are of AdaLoRA's training and of VeRA's beginning.
+// last lines are of AdaLoRA's training and of VeRA's and IA3's beginning.
 inline constexpr const char* kPeftInert[] = {"task_type",
                                              "auto_mapping",
                                              "base_model_name_or_path",
@@ -77,7 +78,8 @@ inline constexpr const char* kPeftInert[] = {"task_type",
                                              "vera_dropout",
                                              "d_initial",
                                              "projection_prng_key",
-                                             "init_weights"};
+                                             "init_weights",
+                                             "init_ia3_weights"};
 
 // "adapter_config.json: <field>", for errors.
 std::string peft_where(const std::string& field);

@@ -61,9 +61,12 @@ class PeftSelection {
   // lists in full is selected even if its layer is not.
   bool selects(const PeftModule& module, std::uint64_t& budget) const;
 
+  // Whether IA3 scales the module's inputs: PEFT compares the ends of the texts, without regard to dots.
+  bool scales_inputs(std::string_view path, std::uint64_t& budget) const;
+
  private:
   const PeftConfig& config_;
-  std::optional<PythonRegex> target_, exclude_;
+  std::optional<PythonRegex> target_, exclude_, feedforward_;
   std::vector<PythonRegex> layers_;
 };
 

@@ -85,13 +85,15 @@ TENON_INLINE bool PeftKey::matches(std::string_view path, std::uint64_t& budget)
 TENON_INLINE PeftSelection::PeftSelection(const PeftConfig& config) : config_(config) {
   if (!config.target_regex.empty()) target_.emplace(config.target_regex, peft_where("target_modules"));
   if (!config.exclude_regex.empty()) exclude_.emplace(config.exclude_regex, peft_where("exclude_modules"));
+  if (!config.feedforward_regex.empty())
+    feedforward_.emplace(config.feedforward_regex, peft_where("feedforward_modules"));
   for (const std::string& pattern : config.layers_pattern) layers_.emplace_back(pattern, peft_where("layers_pattern"));
 }
 
 TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t& budget) const {
   const std::string& path = module.path;
   if (exclude_ ? exclude_->full_match(path, budget) : matches_any(path, config_.exclude_modules)) return false;
-  if (config_.all_linear) return !module.head;
+  if (config_.all_linear) return !module.head && !module.embedding;
   if (target_) return target_->full_match(path, budget);
   const auto& names = config_.target_modules;
   if (std::find(names.begin(), names.end(), path) != names.end()) return true;
@@ -102,12 +104,19 @@ TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t
   return layer && std::find(layers.begin(), layers.end(), *layer) != layers.end();
 }
 
+TENON_INLINE bool PeftSelection::scales_inputs(std::string_view path, std::uint64_t& budget) const {
+  const auto& names = config_.feedforward_modules;
+  if (feedforward_) return feedforward_->full_match(path, budget);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return path.ends_with(name); });
+}
+
 TENON_INLINE double peft_scale(const PeftConfig& config, double alpha, int rank) {
   switch (config.kind) {
     case PeftKind::adalora:
       // By init_r, after pruning, too; an alpha that is not positive counts as the rank (SVDLinear, update_layer).
       return (alpha > 0 ? alpha : rank) / (config.r + 1e-5);
     case PeftKind::vera:
+    case PeftKind::ia3:
       return 1;
     case PeftKind::lora:
       break;
@@ -190,17 +199,21 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
       detail::refuse_peft("ensure_weight_tying", "a head with the factors of the embedding is not supported");
     const std::size_t rank_at = first_match(rank_keys, module.path), alpha_at = first_match(alpha_keys, module.path);
     const bool own_alpha = alpha_at < alpha_keys.size();
+    if (config.kind == PeftKind::ia3) {
+      targets.push_back({i, 0, 1, selection.scales_inputs(module.path, budget)});
+      continue;
+    }
     const int rank = rank_at == rank_keys.size() ? config.r : config.rank_pattern[rank_at].second;
     const double alpha = own_alpha ? config.alpha_pattern[alpha_at].second : config.alpha;
     const double scale = detail::peft_scale(config, alpha, rank);
     if (!(std::abs(scale) <= std::numeric_limits<float>::max()))
       detail::refuse_misfit(own_alpha ? "alpha_pattern." + config.alpha_pattern[alpha_at].first : "lora_alpha",
                             "gives a scale beyond the range of float32");
-    targets.push_back({i, rank, scale});
+    targets.push_back({i, rank, scale, false});
     ranks.push_back(rank_at);
   }
   if (targets.empty()) detail::refuse_no_target(config, modules);
-  if (config.kind != PeftKind::vera)  // one rank for all modules, however small
+  if (config.kind != PeftKind::vera && config.kind != PeftKind::ia3)  // VeRA: one rank for all modules, however small
     detail::require_peft_ranks(config, modules, targets, ranks);
   return targets;
 }

@@ -16,13 +16,15 @@ struct PeftModule {
   std::string path;
   int inputs = 0, outputs = 0;  ///< features
   bool head = false;            ///< the output layer, which all-linear excludes
+  bool embedding = false;       ///< a table of rows by token, which all-linear excludes, too
 };
 
 /// A module that the adapter updates.
 struct PeftTarget {
   std::size_t module = 0;  ///< index into the modules
-  int rank = 0;            ///< columns of lora_B
+  int rank = 0;            ///< columns of lora_B; 0 for IA3
   double scale = 0;        ///< y += scale * B (A x)
+  bool of_inputs = false;  ///< IA3: multiplies the inputs instead of the outputs
 };
 
 /// Names in target_modules that match no module. PEFT ignores them where other names match.

@@ -1,5 +1,6 @@
 /// Low-rank updates of single requests: y += scale * B (A x) (Hu et al., 2021).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,8 +35,70 @@ struct LowRank {
   int first_output = 0, outputs = 0;
 };
 
-/// The adapter of a request, or several with their weights.
-struct AdapterSet {
+/// Changes of one product beside its low-rank update. Null: unchanged. LinearArgs defines the effect.
+struct ProductChange {
+  const float* input_gain = nullptr;  ///< [inputs], factors of x
+  const float* gain = nullptr;        ///< [outputs], factors of the product
+  const float* bias = nullptr;        ///< [outputs], in place of the model's bias
+};
+
+/// The norms of a decoder that an adapter may replace. The last two belong to no layer and count as those of layer 0.
+enum class NormSite : std::uint8_t {
+  attention,
+  mlp,
+  attention_out,
+  mlp_out,
+  query,
+  key,
+  after_attention,
+  after_mlp,
+  embedding,
+  final_norm,
+};
+inline constexpr int kNormSites = 10;
+
+/// An adapter's own norm. Null: the model's.
+struct NormChange {
+  const float* gain = nullptr;
+  const float* bias = nullptr;
+  friend bool operator==(const NormChange&, const NormChange&) = default;
+};
+
+/// Changes of the embedding or the head, a table [vocab, width]. Row t becomes the adapter's own, if it has one; else
+/// gain * (row + scale * B A), where an embedding has one gain a column, and a head one a row.
+struct TableChange {
+  const float* rows = nullptr;           ///< [count, width], the adapter's own; null: none
+  const std::int32_t* tokens = nullptr;  ///< [count], ascending: their ids; null: row t is that of id t
+  int count = 0;
+  const float* a = nullptr;     ///< embedding: [vocab, rank]; head: [rank, width]; null: no update
+  const float* b = nullptr;     ///< embedding: [rank, width]; head: [vocab, rank]
+  const float* gain = nullptr;  ///< embedding: [width]; head: [vocab]; null: 1
+  int rank = 0;
+  float scale = 0;
+
+  /// Whether it changes anything.
+  bool any() const { return rows || a; }
+  /// The adapter's own row of a token; -1: it has none.
+  int own_row(std::int32_t token) const {
+    if (!rows) return -1;
+    if (!tokens) return token < count ? token : -1;
+    const std::int32_t* const found = std::lower_bound(tokens, tokens + count, token);
+    return found != tokens + count && *found == token ? static_cast<int>(found - tokens) : -1;
+  }
+};
+
+/// Changes of an adapter beside its low-rank updates, in the host's memory.
+struct AdapterChanges {
+  const ProductChange* products = nullptr;  ///< [layers * kSites]; null: none
+  const NormChange* norms = nullptr;        ///< [layers * kNormSites]; null: none
+  TableChange embedding = {}, head = {};
+
+  /// Whether it changes anything.
+  bool any() const { return products || norms || embedding.any() || head.any(); }
+};
+
+/// The low-rank updates of an adapter, as kernels read them.
+struct LowRankTable {
   const LowRank* updates = nullptr;
   const int* begins = nullptr;  ///< [layers * kSites + 1] into updates
   unsigned sites = ~0u;         ///< bit s: site s has updates in some layer, or may have
@@ -47,6 +110,25 @@ struct AdapterSet {
   static constexpr unsigned bit(Site site) { return 1u << static_cast<int>(site); }
 };
 
+/// The adapter of a request, or several with their weights.
+struct AdapterSet : LowRankTable {
+  const AdapterChanges* changes = nullptr;  ///< null: none
+
+  /// The changes of a product; empty where there are none.
+  ProductChange product(int layer, Site site) const {
+    if (!changes || !changes->products) return {};
+    return changes->products[layer * kSites + static_cast<int>(site)];
+  }
+  /// Likewise of a norm.
+  NormChange norm(int layer, NormSite site) const {
+    if (!changes || !changes->norms) return {};
+    return changes->norms[layer * kNormSites + static_cast<int>(site)];
+  }
+  /// The changes of the embedding and the head; null where there are none.
+  const TableChange* embedding() const { return changes && changes->embedding.any() ? &changes->embedding : nullptr; }
+  const TableChange* head() const { return changes && changes->head.any() ? &changes->head : nullptr; }
+};
+
 /// Rows of a step with the same adapters.
 struct AdapterGroup {
   const AdapterSet* adapters = nullptr;
@@ -55,7 +137,7 @@ struct AdapterGroup {
 
 /// Rows of a group that a device takes together, or rows without adapters, as its kernels read them.
 struct AdapterTile {
-  AdapterSet adapters;       ///< updates: null if the rows have none
+  LowRankTable adapters;     ///< updates: null if the rows have none
   int first = 0, count = 0;  ///< AdapterTiles::rows[first .. first + count)
 };
 

@@ -97,7 +97,7 @@ class Engine : private detail::SteppedEngine {
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),
         attention_(attention),
-        adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
+        adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files, weights_.parts())) {
     open_.queue().set_prefix_reuse(options_.prefix_reuse);
     open_.queue().set_window(config_.window);
     if (config_.rotary.scaling == RotaryScaling::longrope)

@@ -11,6 +11,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/engine/options.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/model/base_weights.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/decoder.h"
 #include "tenon/model/load.h"
@@ -79,14 +80,17 @@ std::shared_ptr<const ClassifierHead> make_classifier(D& device, const ModelConf
 template <AdapterPolicy P, DevicePolicy D>
 using AdaptersOf = std::conditional_t<P::adds_at_runtime, std::unique_ptr<AdapterStore<D>>, std::nullptr_t>;
 
-template <class Model, AdapterPolicy P, DevicePolicy D>
-AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config, const ModelFiles& files) {
+// parts: of the engine's weights, which outlive the adapters.
+template <class Model, AdapterPolicy P, DevicePolicy D, class Parts>
+AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config, const ModelFiles& files,
+                               const Parts& parts) {
   if constexpr (P::adds_at_runtime) {
     EngineOptions of_loads = options;
     of_loads.threads = 1;
     return std::make_unique<AdapterStore<D>>(
         [of_loads] { return make_device<D>(of_loads); },
-        adapter_sites(Model::tensors(config), name_prefix_of<Model>(config), files.tensors), options.adapters);
+        adapter_sites(Model::tensors(config), name_prefix_of<Model>(config), files.tensors), options.adapters,
+        base_weights<D>(parts));
   } else {
     return nullptr;
   }

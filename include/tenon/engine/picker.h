@@ -17,6 +17,7 @@
 #include "tenon/engine/launched_step.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/change_args.h"
 #include "tenon/sample/draw_rows.h"
 #include "tenon/sample/philox.h"
 #include "tenon/sample/sampler.h"
@@ -157,7 +158,8 @@ class Picker {
       }
       const SequenceOutput& output = active.output(row.seq);
       const bool scores = output.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(finishes_logits() || scores || !row.pick || output.processor() || is_masked(output, row, queue)
+      counts_.push_back(finishes_logits() || scores || changes_head(queue.sequence(row.seq)) || !row.pick ||
+                                output.processor() || is_masked(output, row, queue)
                             ? 0
                             : candidates_of(output.options(), vocab));
     }
@@ -314,6 +316,16 @@ class Picker {
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
     const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
     head(device, HeadArgs<HeadView>{hidden, head_view, logits});
+    if constexpr (ChangesProducts<DeviceP>) {
+      head_changes_.clear();
+      for (int i = 0; i < count; ++i) {
+        const LogitRow& row = rows_[index(first + skip + i)];
+        const AdapterSet* const adapters = row.gone ? nullptr : queue.sequence(row.seq).adapters.get();
+        head_changes_.push_back(adapters ? adapters->head() : nullptr);
+      }
+      if (std::any_of(head_changes_.begin(), head_changes_.end(), [](const TableChange* change) { return change; }))
+        change_logits(device, ChangeLogitsArgs{hidden, head_changes_.data(), logits});
+    }
     if (finishes_logits()) finish_logits(device, FinishLogitsArgs{logits, head_bias_, soft_cap_});
     const float* on_host = device.fetch(logits.data, index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
@@ -366,6 +378,9 @@ class Picker {
     return std::span(s.tokens).first(index(s.prompt_tokens));
   }
 
+  // Whether the sequence's adapter has a head of its own. Then only whole rows decide.
+  static bool changes_head(const Sequence& s) { return s.adapters && s.adapters->head(); }
+
   // Whether logits are more than products. Then only whole rows decide.
   bool finishes_logits() const { return head_bias_ || soft_cap_ != 0; }
 
@@ -373,9 +388,10 @@ class Picker {
   const float* head_bias_;         // [vocab] on the device, or null
   float soft_cap_;                 // 0: none
   typename DeviceP::Memory logits_;
-  typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
-  std::vector<PickRow> pick_rows_;  // [rows], likewise
-  std::span<const LogitRow> rows_;  // of the current step: those that need logits
+  std::vector<const TableChange*> head_changes_;  // [rows of a block]
+  typename DeviceP::Memory picks_;                // [rows] TokenId, of pick_ahead()
+  std::vector<PickRow> pick_rows_;                // [rows], likewise
+  std::span<const LogitRow> rows_;                // of the current step: those that need logits
   std::vector<PickOutcome> outcomes_;
   std::vector<std::uint32_t> masks_;  // [rows of a block, words] where a row has one
   std::vector<bool> masked_;          // [rows of a block]

@@ -18,6 +18,7 @@
 #include "tenon/model/parts.h"
 #include "tenon/model/rotary.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/change_args.h"
 
 namespace tenon {
 
@@ -148,8 +149,8 @@ class DecoderPass {
     if (c_.embedding_width > 0)
       embed_projected(weights);
     else
-      embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
-    if (weights.embedding_norm.gain) norm(weights.embedding_norm, x_, x_);
+      embed_rows(EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
+    if (weights.embedding_norm.gain) norm(weights.embedding_norm, 0, NormSite::embedding, x_, x_);
     if (c_.position_kind == PositionKind::rotary) turn(state_.rotary, c_.rotary, state_.activations.angles);
     if (c_.turns_twice()) turn(state_.local_rotary, c_.local_rotary, state_.activations.local_angles);
   }
@@ -160,13 +161,13 @@ class DecoderPass {
       if (l + 1 < c_.layers || !drops_rows())
         device_.will_read(kv_prefetch_hint(host_batch_, kv_, l, c_.kv_heads, c_.head_dim, c_.window_of(l)));
     }
-    multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm),
+    multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm, l, NormSite::attention),
                                   .weight = layer.qkv.weight,
                                   .bias = layer.qkv.bias,
                                   .y = state_.activations.qkv},
              l, Site::qkv);
-    norm_heads(layer.query_norm, q_, c_.heads);
-    norm_heads(layer.key_norm, k_, c_.kv_heads);
+    norm_heads(layer.query_norm, l, NormSite::query, q_, c_.heads);
+    norm_heads(layer.key_norm, l, NormSite::key, k_, c_.kv_heads);
     if (const Rotation rotation = c_.rotation_of(l); rotation != Rotation::none) {
       const auto& angles = rotation == Rotation::local ? state_.activations.local_angles : state_.activations.angles;
       rotate(device_, RotateArgs{angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
@@ -200,8 +201,9 @@ class DecoderPass {
 
   /// The output matrix of attention: x += W attended + bias, or its norm, times ModelConfig::residual_scale.
   void add_attention(const auto& layer, int l) {
-    multiply_and_add(layer.attention_out, attended_, layer.attention_out_norm, l, Site::attn_out);
-    if (layer.after_attention_norm.gain) norm(layer.after_attention_norm, x_, x_);
+    multiply_and_add(layer.attention_out, attended_, layer.attention_out_norm, NormSite::attention_out, l,
+                     Site::attn_out);
+    if (layer.after_attention_norm.gain) norm(layer.after_attention_norm, l, NormSite::after_attention, x_, x_);
   }
 
   /// The MLP of layer `l` up to its last product, from the norm of x as it is now.
@@ -209,7 +211,9 @@ class DecoderPass {
     const bool shares_norm = c_.parallel_residual && !layer.mlp_norm.gain;
     // The shared norm is in normed_ already, unless the last layer has dropped rows since.
     const bool is_normed = shares_norm && (l + 1 < c_.layers || !drops_rows());
-    const Operand& input = is_normed ? normed_ : normed(shares_norm ? layer.attention_norm : layer.mlp_norm);
+    const Operand& input = is_normed     ? normed_
+                           : shares_norm ? normed(layer.attention_norm, l, NormSite::attention)
+                                         : normed(layer.mlp_norm, l, NormSite::mlp);
     if (c_.mlp_kind == MlpKind::gated) {
       multiply(LinearArgs<W, Input>{.x = input, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up_}, l,
                Site::mlp_up);
@@ -224,16 +228,16 @@ class DecoderPass {
 
   /// The last product of the MLP: x += W inner + bias, or its norm, times ModelConfig::residual_scale.
   void add_mlp(const auto& layer, int l) {
-    multiply_and_add(layer.down, inner_, layer.mlp_out_norm, l, Site::mlp_down);
-    if (layer.after_mlp_norm.gain) norm(layer.after_mlp_norm, x_, x_);
+    multiply_and_add(layer.down, inner_, layer.mlp_out_norm, NormSite::mlp_out, l, Site::mlp_down);
+    if (layer.after_mlp_norm.gain) norm(layer.after_mlp_norm, l, NormSite::after_mlp, x_, x_);
   }
 
-  /// x += the mixture of the layer's experts.
-  void add_mixture(const auto& layer) {
+  /// x += the mixture of the experts of layer `l`.
+  void add_mixture(const auto& layer, [[maybe_unused]] int l) {
     if constexpr (kReadsFloats && MixesExperts<D, W>) {
-      mixture(device_,
-              MixtureArgs<W>{normed(layer.mlp_norm), layer.router, layer.router_bias, layer.experts, layer.expert_table,
-                             c_.experts_chosen, c_.router_kind, c_.expert_gate, &state_.activations.experts, x_});
+      mixture(device_, MixtureArgs<W>{normed(layer.mlp_norm, l, NormSite::mlp), layer.router, layer.router_bias,
+                                      layer.experts, layer.expert_table, c_.experts_chosen, c_.router_kind,
+                                      c_.expert_gate, &state_.activations.experts, x_});
     }
   }
 
@@ -242,7 +246,7 @@ class DecoderPass {
   MatrixView<const float> head_rows(const DecoderViews<W, H>& weights) {
     MatrixView<const float> rows = x_;
     if (weights.final_norm.gain) {
-      norm(weights.final_norm, x_, state_.activations.hidden);
+      norm(weights.final_norm, 0, NormSite::final_norm, x_, state_.activations.hidden);
       rows = state_.activations.hidden;
     }
     if constexpr (kReadsFloats) {
@@ -257,12 +261,19 @@ class DecoderPass {
   }
 
  private:
+  // The embeddings of the step's tokens, each as its adapter has it.
+  template <class H>
+  void embed_rows(const EmbedArgs<H>& args) {
+    embed(device_, args);
+    if constexpr (P::adds_at_runtime && ChangesProducts<D>) state_.updates.apply_to_embeddings(device_, args);
+  }
+
   // The embedding, projected to the width of x, plus the positions.
   template <class H>
   void embed_projected(const DecoderViews<W, H>& weights) {
     if constexpr (kReadsFloats && AddsPositions<D>) {
       const MatrixView<float>& embedded = state_.activations.embedded;
-      embed(device_, EmbedArgs<H>{rows_, weights.embedding, nullptr, embedded, c_.embedding_scale});
+      embed_rows(EmbedArgs<H>{rows_, weights.embedding, nullptr, embedded, c_.embedding_scale});
       const auto& in = weights.embedding_in;
       multiply(LinearArgs<W>{.x = embedded, .weight = in.weight, .bias = in.bias, .y = x_}, 0, Site::embedding_in);
       if (weights.position_table) add_positions(device_, AddPositionsArgs{rows_, weights.position_table, x_});
@@ -278,18 +289,36 @@ class DecoderPass {
                                             angles, config.angle_scale});
   }
 
+  // Calls body(first, count, gain, bias) for runs of rows with one norm: the model's `n`, or an adapter's in its place.
+  // Y: what the norm writes.
+  template <class Y, class Body>
+  void for_norms(const auto& n, int l, NormSite site, int rows, Body&& body) {
+    if constexpr (P::adds_at_runtime && ChangesProducts<D> && std::is_same_v<Y, MatrixView<float>>) {
+      state_.updates.for_norm_runs(rows, l, site, [&](int first, int count, const NormChange& own) {
+        body(first, count, own.gain ? own.gain : n.gain, own.bias ? own.bias : n.bias);
+      });
+    } else {
+      body(0, rows, n.gain, n.bias);
+    }
+  }
+
   template <class Y>
-  void norm(const auto& n, MatrixView<const float> x, const Y& out) {
-    if (c_.norm_kind == NormKind::rms)
-      rms_norm(device_, RmsNormArgsOf<Y>{x, n.gain, c_.norm_epsilon, out});
-    else
-      layer_norm(device_, LayerNormArgsOf<Y>{x, n.gain, n.bias, c_.norm_epsilon, out});
+  void norm(const auto& n, int l, NormSite site, MatrixView<const float> x, const Y& out) {
+    for_norms<Y>(n, l, site, x.rows, [&](int first, int count, const float* gain, const float* bias) {
+      const MatrixView<const float> from = x.rows_from(first, count);
+      Y to = out;
+      if constexpr (std::is_same_v<Y, MatrixView<float>>) to = out.rows_from(first, count);
+      if (c_.norm_kind == NormKind::rms)
+        rms_norm(device_, RmsNormArgsOf<Y>{from, gain, c_.norm_epsilon, to});
+      else
+        layer_norm(device_, LayerNormArgsOf<Y>{from, gain, bias, c_.norm_epsilon, to});
+    });
   }
 
   // The norm of x, or x itself where a family has none there.
-  const Operand& normed(const auto& n) {
+  const Operand& normed(const auto& n, int l, NormSite site) {
     if (n.gain) {
-      norm(n, x_, normed_);
+      norm(n, l, site, x_, normed_);
       return normed_;
     }
     if constexpr (kReadsFloats) return x_;
@@ -297,10 +326,13 @@ class DecoderPass {
   }
 
   // Norms of heads, or of all heads together where the family's gain is one vector for all of them.
-  void norm_heads(const auto& n, MatrixView<float> x, int heads) {
+  void norm_heads(const auto& n, int l, NormSite site, MatrixView<float> x, int heads) {
     if (!n.gain) return;
     const int together = c_.norms_all_heads ? heads : 1;
-    head_norm(device_, HeadNormArgs{x, n.gain, n.bias, c_.norm_epsilon, heads / together, c_.head_dim * together});
+    for_norms<MatrixView<float>>(n, l, site, x.rows, [&](int first, int count, const float* gain, const float* bias) {
+      head_norm(device_, HeadNormArgs{x.rows_from(first, count), gain, bias, c_.norm_epsilon, heads / together,
+                                      c_.head_dim * together});
+    });
   }
 
   MatrixView<float> columns(int first, int width) const {
@@ -315,10 +347,10 @@ class DecoderPass {
       linear(device_, args);
   }
   // x += W in + bias, for each row.
-  void multiply_and_add(const auto& matrix, const Operand& in, const auto& n, int l, Site site) {
+  void multiply_and_add(const auto& matrix, const Operand& in, const auto& n, NormSite norm_site, int l, Site site) {
     if (branch_.cols > 0) {
       multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .y = branch_}, l, site);
-      if (n.gain) norm(n, branch_, branch_);
+      if (n.gain) norm(n, l, norm_site, branch_, branch_);
       return add(device_, AddArgs{branch_, c_.residual_scale, x_});
     }
     multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .residual = x_, .y = x_}, l,
@@ -384,7 +416,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if (c.parallel_residual) pass.mlp_inner(layer, l);
     pass.add_attention(layer, l);
     if (c.is_mixture(l)) {
-      pass.add_mixture(layer);
+      pass.add_mixture(layer, l);
       continue;
     }
     if (!c.parallel_residual) pass.mlp_inner(layer, l);

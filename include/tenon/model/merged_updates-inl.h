@@ -19,6 +19,7 @@ TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, cons
       detail::refuse_peft("alora_invocation_tokens",
                           "activated LoRA begins only at its invocation tokens, and cannot be "
                           "merged into the weights; use --lora segmented");
+    adapter.require_plain_updates("cannot be merged into the weights; use --lora segmented");
     for (const PeftFactors& f : adapter.factors()) {
       const PeftModule& module = modules[f.module];
       Update update{f.rank, module.inputs, f.scale * static_cast<double>(use.weight), {}, {}};

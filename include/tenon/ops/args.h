@@ -12,6 +12,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/low_rank.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/core/views.h"
 
@@ -76,6 +77,8 @@ using RmsNormArgs = RmsNormArgsOf<MatrixView<float>>;
 
 /// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ....
 /// Weights in groups have one chain per group. docs/numerics.md defines formats that round activations.
+///
+/// A row with a gain computes fma(W x + delta, gain, bias) in place of W x + bias + delta, with 0 where it has no bias.
 template <class W, class X = MatrixView<const float>, class Y = MatrixView<float>>
 struct LinearArgs {
   X x;                                  ///< [rows, in]; rounded already where it is OperandTiles
@@ -85,6 +88,9 @@ struct LinearArgs {
   Activation activation = Activation::none;
   MatrixView<const float> residual = {};  ///< [rows, out] or null; may be y itself
   Y y;                                    ///< [rows, out]; may not overlap x
+  /// [rows] or null: gains and biases of the rows' adapters, on devices that are ChangesProducts. Input gains are not
+  /// applied here.
+  const ProductChange* changes = nullptr;
 };
 
 /// delta[r]: the LoRA updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet.

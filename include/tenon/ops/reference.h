@@ -70,8 +70,11 @@ void linear(const LinearArgs<W>& args) {
     for (int o = 0; o < args.y.cols; ++o) {
       double sum = 0;
       for (int k = 0; k < args.x.cols; ++k) sum += static_cast<double>(args.weight.at(o, k)) * args.x.row(r)[k];
-      if (args.bias) sum += args.bias[o];
+      const ProductChange change = args.changes ? args.changes[r] : ProductChange{};
+      const float* const bias = change.bias ? change.bias : args.bias;
       if (args.delta && args.delta[r]) sum += args.delta[r][o];
+      if (change.gain) sum *= change.gain[o];
+      if (bias) sum += bias[o];
       sum = activate(sum, args.activation);
       if (args.residual.data) sum += args.residual.row(r)[o];
       args.y.row(r)[o] = static_cast<float>(sum);

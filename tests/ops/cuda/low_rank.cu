@@ -29,7 +29,7 @@ class DeviceAdapter {
     }
     const auto& there = updates_.emplace_back(device, updates);
     const auto& begins = begins_.emplace_back(device, host.begins);
-    set = {there.data(), begins.data()};
+    set = {{there.data(), begins.data()}};
   }
 
   AdapterSet set;

@@ -2,6 +2,7 @@
 #pragma once
 #include "tenon/ops/cpu/any_element.h"
 #include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/change_tables.h"
 #include "tenon/ops/cpu/copy_blocks.h"
 #include "tenon/ops/cpu/embed.h"
 #include "tenon/ops/cpu/gate.h"
@@ -12,4 +13,5 @@
 #include "tenon/ops/cpu/mixture.h"
 #include "tenon/ops/cpu/norm.h"
 #include "tenon/ops/cpu/rotary.h"
+#include "tenon/ops/cpu/scale_rows.h"
 #include "tenon/ops/cpu/store_kv.h"

@@ -66,11 +66,12 @@ struct PanelJob {
   std::ptrdiff_t residual_stride;
   float* y;  ///< [tokens, y_stride]
   std::ptrdiff_t y_stride;
-  int groups = 0;                  ///< number of groups in `sums`
-  int piece_panels = 4;            ///< panels that a thread takes at once: whole tiles
-  float* widened = nullptr;        ///< [widened_floats], this thread's own
-  int delta_begin = 0;             ///< first output of `delta`
-  PrefetchPacer* pacer = nullptr;  ///< this thread's own, or null
+  int groups = 0;                          ///< number of groups in `sums`
+  int piece_panels = 4;                    ///< panels that a thread takes at once: whole tiles
+  float* widened = nullptr;                ///< [widened_floats], this thread's own
+  int delta_begin = 0;                     ///< first output of `delta`
+  PrefetchPacer* pacer = nullptr;          ///< this thread's own, or null
+  const ProductChange* changes = nullptr;  ///< [tokens] or null: LinearArgs::changes
 
   /// Paces the prefetch over the lines that a kernel passes, which takes `each` panels at once by `tiles` tiles of
   /// tokens.

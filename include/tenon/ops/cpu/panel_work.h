@@ -11,8 +11,10 @@ namespace tenon::cpu {
 
 template <class W>
 PanelJob panel_job(const LinearArgs<W>& args) {
-  return {args.x.rows, args.x.cols,     args.y.cols,        args.x.data,          nullptr,     args.bias,
-          args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
+  PanelJob job{args.x.rows, args.x.cols,     args.y.cols,        args.x.data,          nullptr,     args.bias,
+               args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
+  job.changes = args.changes;
+  return job;
 }
 
 /// Activations in the form that kernels read. Each thread prepares a single tile of tokens for itself when it first

@@ -1,0 +1,134 @@
+// The tensors of an adapter beside its low-rank factors.
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tenon/checkpoint/peft.h"
+#include "tenon/checkpoint/peft_fields.h"
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+
+namespace tenon {
+
+TENON_INLINE void PeftDigest::add_others(const PeftAdapter& adapter) {
+  for (const TensorInfo* other : adapter.others()) {
+    std::vector<std::byte> stored(PeftAdapter::bytes_of(*other));
+    adapter.read(*other, stored);
+    add(*other, nullptr, stored);
+  }
+  for (const PeftTable& table : adapter.tables()) {
+    add(table.update.scale);
+    add(std::uint64_t{table.tokens.size()});
+    for (const std::int32_t token : table.tokens) add(static_cast<std::uint64_t>(token));
+  }
+}
+
+TENON_INLINE std::vector<const TensorInfo*> PeftAdapter::others() const {
+  std::vector<const TensorInfo*> all;
+  for (const PeftFactors& f : factors_)
+    for (const TensorInfo* each : {f.magnitude, f.b_bias})
+      if (each) all.push_back(each);
+  for (const PeftScale& each : scales_) all.push_back(each.factors);
+  for (const PeftReplacement& each : replacements_) all.push_back(each.tensor);
+  for (const PeftTable& table : tables_)
+    for (const TensorInfo* each : {table.update.a, table.update.b, table.update.magnitude, table.rows})
+      if (each) all.push_back(each);
+  return all;
+}
+
+TENON_INLINE std::string PeftAdapter::beyond_updates() const {
+  if (config_.kind == PeftKind::ia3) return detail::peft_where("peft_type") + ": IA3";
+  if (config_.dora) return detail::peft_where("use_dora");
+  if (config_.lora_bias) return detail::peft_where("lora_bias");
+  for (const PeftTable& table : tables_) {
+    if (!table.tokens.empty()) return detail::peft_where("trainable_token_indices");
+    return tensors_.where(*(table.rows ? table.rows : table.update.a));
+  }
+  return replacements_.empty() ? std::string() : tensors_.where(*replacements_.front().tensor);
+}
+
+TENON_INLINE void PeftAdapter::require_plain_updates(std::string_view why) const {
+  const std::string where = beyond_updates();
+  if (!where.empty())
+    throw Error(Error::Kind::unsupported, where, "is more than low-rank updates of linears: it " + std::string(why));
+}
+
+TENON_INLINE void PeftAdapter::find_others(const std::vector<bool>& known, std::span<const PeftModule> modules,
+                                           std::span<const PeftTarget> targets, const PeftBase& base) {
+  const auto is_target = [&](const std::string& path) {
+    return std::any_of(targets.begin(), targets.end(), [&](const auto& t) { return modules[t.module].path == path; });
+  };
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const TensorInfo& tensor = tensors_.tensors()[i];
+    if (!known[i] && !replaces_vector(tensor, base, is_target)) check_copy(tensor, base);
+  }
+  if (!config_.invocation_tokens.empty()) require_plain_updates("cannot be part of an activated LoRA");
+}
+
+TENON_INLINE bool PeftAdapter::replaces_vector(const TensorInfo& tensor, const PeftBase& base,
+                                               const std::function<bool(const std::string&)>& is_target) {
+  const std::string name = PeftBase::name_of(tensor.name);
+  const auto found = base.vectors.find(name);
+  if (found == base.vectors.end()) return false;
+  if (const TensorInfo* own = base.find(tensor.name); own && base.holds(tensors_, tensor, *own)) return false;
+  const bool wrapped = tensor.name.find(".base_layer.") != tensor.name.npos;
+  if (wrapped != is_target(name.substr(0, name.rfind('.'))))
+    throw Error(Error::Kind::unsupported, tensors_.where(tensor),
+                wrapped ? "its module is not a target, and PEFT finds no base_layer there"
+                        : "its module is a target, and PEFT reads this tensor only as base_layer");
+  replacements_.push_back({name, &tensor_of(tensor.name, {static_cast<std::uint64_t>(found->second)})});
+  return true;
+}
+
+TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBase& base) {
+  const TensorInfo* own = base.find(tensor.name);
+  if (own == nullptr)
+    detail::refuse_file(tensors_.where(tensor), std::string("is ") + factor_names() + " of a linear that " +
+                                                    kPeftConfigName + " targets, and no tensor that can be replaced");
+  if (!base.holds(tensors_, tensor, *own))
+    throw Error(Error::Kind::unsupported, tensors_.where(tensor),
+                "differs from " + printable(own->name) + " of the model (" + shape_text(own->shape) + " " +
+                    std::string(dtype_name(own->dtype)) + "): replaced weights are not supported");
+  copies_.push_back(tensor.name);
+}
+
+TENON_INLINE const char* PeftAdapter::factor_names() const {
+  switch (config_.kind) {
+    case PeftKind::adalora:
+      return "neither lora_A, lora_B nor lora_E";
+    case PeftKind::vera:
+      return "neither vera_A, vera_B, vera_lambda_d nor vera_lambda_b";
+    case PeftKind::ia3:
+      return "not ia3_l";
+    case PeftKind::lora:
+      break;
+  }
+  return "neither lora_A.weight nor lora_B.weight";
+}
+
+TENON_INLINE void PeftAdapter::add_vectors(PeftFactors& f, const std::string& stem, const std::string& adapter) const {
+  const std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(f.outputs)};
+  if (config_.lora_bias) {
+    const std::string named = stem + ".lora_B." + adapter + ".bias";
+    f.b_bias = &tensor_of(!adapter.empty() && tensors_.find(named) ? named : stem + ".lora_B.bias", shape);
+  }
+  if (!config_.dora) return;
+  std::string name = stem + ".lora_magnitude_vector";
+  for (const std::string& other : {name + ".weight", name + "." + adapter + ".weight", name + "." + adapter}) {
+    if (tensors_.find(name)) break;
+    if (tensors_.find(other)) name = other;
+  }
+  f.magnitude = &tensor_of(name, shape);
+}
+
+TENON_INLINE PeftScale PeftAdapter::scale_of(const PeftModule& module, const PeftTarget& target) const {
+  const auto inputs = static_cast<std::uint64_t>(module.inputs), outputs = static_cast<std::uint64_t>(module.outputs);
+  const std::string name = "base_model.model." + module.path + ".ia3_l";
+  const std::vector<std::uint64_t> shape =
+      target.of_inputs ? std::vector<std::uint64_t>{1, inputs} : std::vector<std::uint64_t>{outputs, 1};
+  return {target.module, &tensor_of(name, shape), target.of_inputs};
+}
+
+}  // namespace tenon
