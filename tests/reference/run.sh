@@ -30,15 +30,16 @@ case $check in
       python3 "$reference/checks/promise_check.py" --vocab 300 --cmd "$quoted" --model "$case"
     done
     ;;
-  adapter_kinds)  # the kinds that are served; OPTIONS as in `golden`
-    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --extra "$options" --cases "$reference/golden_adapters" \
-      --only {gpt2,llama,qwen3}_{adalora,alora,vera}
+  adapter_kinds)  # OPTIONS as in `golden`
+    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --extra "$options" --cases "$reference/golden_adapters"
     ;;
   adapters_exact_or_refused)
     exec python3 "$reference/checks/refuse_or_exact_check.py" --cmd "$quoted"
     ;;
   promise_adapter_kinds)  # OPTIONS is the family: adapters of every kind over one base, prompts with invocations
-    kinds=("$reference/golden_adapters/$options"_{alora,adalora}/adapters/* "$reference/golden_adapters/$options"_vera/adapters/vera)
+    shopt -s nullglob
+    kinds=("$reference/golden_adapters/$options"_{alora,adalora,dora,ia3,bias,modules_to_save,trainable_tokens}/adapters/*
+           "$reference/golden_adapters/$options"_vera/adapters/vera)
     exec python3 "$reference/checks/promise_check.py" --vocab 200 --insert 17,5,140 --cmd "$quoted" \
       --model "$reference/golden_adapters/${options}_alora" --adapters "${kinds[@]}"
     ;;
