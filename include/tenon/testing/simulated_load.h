@@ -242,7 +242,8 @@ class SimulatedLoad {
   // Draws salts that are prefixes of others, or look like others, and where in the prompt an adapter is activated.
   SimulatedKey key(int adapter, int prompt_tokens) {
     const int salt = random_.between(0, config_.salts);
-    SimulatedKey k = {.identity = salt == 0 ? "" : "salt " + std::string(static_cast<std::size_t>(salt), 's')};
+    SimulatedKey k;
+    if (salt > 0) k.identity = "salt " + std::string(static_cast<std::size_t>(salt), 's');
     if (adapter < 0) return k;
     k.adapter =
         " adapter " + std::to_string(adapter) + "." + std::to_string(generations_[static_cast<std::size_t>(adapter)]);
