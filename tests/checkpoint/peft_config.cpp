@@ -125,10 +125,9 @@ BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
 // in PEFT, which turns the feature on.
 BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
   const std::pair<const char*, const char*> features[] = {
-      {"use_qalora", ""},          {"use_bdlora", ""},          {"trainable_token_indices", ""},
-      {"target_parameters", "[]"}, {"layer_replication", "[]"}, {"arrow_config", ""},
-      {"kasa_config", ""},         {"monteclora_config", ""},   {"velora_config", ""},
-      {"megatron_config", "{}"}};
+      {"use_qalora", ""},          {"use_bdlora", ""},    {"target_parameters", "[]"},
+      {"layer_replication", "[]"}, {"arrow_config", ""},  {"kasa_config", ""},
+      {"monteclora_config", ""},   {"velora_config", ""}, {"megatron_config", "{}"}};
   for (const auto& [field, empty] : features) {
     for (const std::string off : {"null", "false"}) BOOST_TEST(parse({{field, off}}).inert.empty(), field);
     for (const std::string value : {"[]", "{}", "true", "1", "0", "\"\"", "[1]", "{\"a\": 1}"}) {

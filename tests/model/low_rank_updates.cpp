@@ -101,6 +101,7 @@ BOOST_AUTO_TEST_CASE(changes_of_products_meet_their_own_rows_alone) {
   for (int i = 0; i < 3; ++i) {
     by_place[i].resize(size(kLayers * kSites));
     changes[i].products = by_place[i].data();
+    sets[i].updates = lora.set->updates;  // none of them, as `none` says
     sets[i].begins = none.data();
     sets[i].sites = 0;
     sets[i].changes = &changes[i];
@@ -110,7 +111,6 @@ BOOST_AUTO_TEST_CASE(changes_of_products_meet_their_own_rows_alone) {
   by_place[1][place].gain = vectors.row(0);
   by_place[1][place].bias = vectors.row(1);
   by_place[2][place].bias = vectors.row(2);
-  sets[1].updates = lora.set->updates;
   sets[1].begins = lora.set->begins;
   sets[1].sites = ~0u;
   const std::vector<const AdapterSet*> of_sequences = {&sets[0], nullptr, &sets[1], &sets[2],

@@ -120,6 +120,9 @@ TENON_INLINE void PeftAdapter::add_vectors(PeftFactors& f, const std::string& st
     if (tensors_.find(name)) break;
     if (tensors_.find(other)) name = other;
   }
+  if (!tensors_.find(name))
+    detail::refuse_file(tensors_.name() + ": " + printable(name),
+                        "the tensor is missing; use_dora of " + std::string(kPeftConfigName) + " asks for it");
   f.magnitude = &tensor_of(name, shape);
 }
 

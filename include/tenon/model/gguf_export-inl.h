@@ -264,6 +264,7 @@ inline ModelConfig arithmetic_of(ModelConfig c) {
   c.bos.reset();
   c.eos.clear();
   c.dropped_tokens.clear();
+  if (c.labels.empty()) c.pad.reset();  // classification heads alone read it
   return c;
 }
 
