@@ -466,6 +466,7 @@ void HttpServer::stop_accepting() { impl_->stop_accepting(); }
 void HttpServer::stop() { impl_->stop(); }
 int HttpServer::open_connections() const { return impl_->shared.open; }
 int HttpServer::reading() const { return impl_->shared.reading; }
+int HttpServer::idle() const { return impl_->shared.idle; }
 std::uint64_t HttpServer::refused_connections() const { return impl_->shared.refused; }
 
 }  // namespace serve

@@ -62,6 +62,7 @@ class HttpServer {
   void stop();
   int open_connections() const;
   int reading() const;  ///< of them, connections in the middle of a request
+  int idle() const;     ///< of them, connections between two requests
   std::uint64_t refused_connections() const;
 
  private:
