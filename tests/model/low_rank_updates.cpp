@@ -8,6 +8,7 @@
 #include "../ops/low_rank_problem.h"
 #include "tenon/adapter/resident.h"
 #include "tenon/model/low_rank_updates.h"
+#include "tenon/ops/cpu/all.h"
 #include "tenon/weights/float32.h"
 
 BOOST_AUTO_TEST_SUITE(model_low_rank_updates)
