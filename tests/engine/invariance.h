@@ -15,6 +15,7 @@
 
 #include "differences.h"
 #include "random_requests.h"
+#include "tenon/cache/any_element.h"
 #include "tenon/schedule/fair.h"
 
 namespace tenon::invariance {

@@ -1,4 +1,4 @@
-// What a request is refused with, in the words of each dialect.
+// Errors of refused requests, in the words of each dialect.
 #pragma once
 #include <cstddef>
 #include <optional>

@@ -4,26 +4,14 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <variant>
 
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
 #include "tenon/cache/window.h"
-#include "tenon/core/kv_prefetch.h"
+#include "tenon/core/any_element_view.h"
 
 namespace tenon {
-
-/// The view of AnyElementKV: the view of one element. Ops take that one.
-template <class... Views>
-struct AnyElementView {
-  using Alternatives = std::variant<Views...>;
-  Alternatives view;
-
-  void set_table(const std::int32_t* table) {
-    std::visit([&](auto& of) { of.table = table; }, view);
-  }
-};
 
 /// The cache policy Of<E>, where the engine's option `cache_element` says E. Engines with it have the bits, and the
 /// fingerprints, of engines with Of<E>. Choose it where each element would be another engine to compile.
@@ -64,13 +52,5 @@ using WindowOf = WindowKVOf<16, E>;
 
 static_assert(CachePolicy<AnyElementKV<PagedOf>> && CachePolicy<AnyElementKV<WindowOf>> &&
               CachePolicy<AnyElementKV<ContiguousKVOf>> && CachePolicy<AnyElementKV<NoCacheOf>>);
-
-/// The hint for the view of the element.
-template <class... Views>
-KvPrefetchHint kv_prefetch_hint(const BatchView& batch, const AnyElementView<Views...>& view, int layer, int kv_heads,
-                                int head_dim, int window) {
-  return std::visit([&](const auto& of) { return kv_prefetch_hint(batch, of, layer, kv_heads, head_dim, window); },
-                    view.view);
-}
 
 }  // namespace tenon

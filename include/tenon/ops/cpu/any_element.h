@@ -2,7 +2,7 @@
 #pragma once
 #include <variant>
 
-#include "tenon/cache/any_element.h"
+#include "tenon/core/any_element_view.h"
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/cpu/store_kv.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <variant>
 
-#include "tenon/cache/any_element.h"
+#include "tenon/core/any_element_view.h"
 #include "tenon/ops/cuda/attention.cuh"
 #include "tenon/ops/cuda/attention_tensor.cuh"
 #include "tenon/ops/cuda/rounded_attention.cuh"
