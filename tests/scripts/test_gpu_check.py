@@ -26,7 +26,7 @@ PROGRAMS = {"tests/test_passes_cuda": "#!/bin/sh\necho passed\n", "tests/test_fa
 class GpuCheck(unittest.TestCase):
     def check(self, programs, *arguments, dry_run=True):
         with tempfile.TemporaryDirectory() as folder:
-            with tarfile.open(os.path.join(folder, "programs.tar.gz"), "w:gz") as tar:
+            with tarfile.open(os.path.join(folder, "programs.tar.xz"), "w:xz") as tar:
                 for name, text in programs.items():
                     info = tarfile.TarInfo(name)
                     info.size, info.mode = len(text), 0o755
@@ -61,21 +61,21 @@ class GpuCheck(unittest.TestCase):
 
     def test_answers_are_compared(self):
         ended, rows, _ = self.check({"tenon": TENON}, "--steps", "answers", "reference")
-        self.assertEqual([row["passed"] for row in rows if row["step"] == "answers"], [True] * 14)
+        self.assertEqual([row["passed"] for row in rows if row["step"] == "answers"], [True] * 18)
         self.assertEqual([row["passed"] for row in rows if row["step"] == "reference"], [None])
         self.assertEqual(ended.returncode, 0)
         flips = TENON.replace("answer=1", "answer=$$")  # another answer in each process
         ended, rows, failures = self.check({"tenon": flips}, "--steps", "answers")
         failed = {row["name"].split()[0] for row in rows if row["passed"] is False}
-        self.assertEqual(failed, {"float32", "int8", "int8_act8", "int4", "int4_act8"})
-        self.assertEqual(sum(row["passed"] is False for row in rows if row["step"] == "answers"), 5)
+        self.assertEqual(failed, {"float32", "int8", "int8_act8", "int8_group32", "int4", "int4_act8", "nf4"})
+        self.assertEqual(sum(row["passed"] is False for row in rows if row["step"] == "answers"), 7)
         self.assertIn("output_ids", failures)
         self.assertEqual(ended.returncode, 1)
 
     def test_memory_has_a_bound(self):
         _, rows, _ = self.check({"tenon": TENON}, "--steps", "memory")
         self.assertEqual({row["name"] for row in rows if row["passed"] is False}, {"int4", "int4_act8"})
-        self.assertEqual({row["name"] for row in rows if row["passed"] is True}, {"float32", "bfloat16", "bfloat16_dot", "int8", "int8_act8"})
+        self.assertEqual({row["name"] for row in rows if row["passed"] is True}, {"float32", "bfloat16", "bfloat16_dot", "int8", "int8_act8", "int8_group32", "nf4"})
 
     def test_the_benchmark_ends_with_what_is_wanted(self):
         fast = {name: text for name, text in PROGRAMS.items() if "hangs" not in name}
