@@ -50,7 +50,8 @@ Settings resolved(Settings settings, const tenon::ModelFiles& files) {
 // Admission counts requests and their work; the service only has to bear those that come through, with all their
 // prompts.
 tenon::ServiceOptions service_options(const Settings& settings) {
-  const int most = (settings.max_concurrent_requests + settings.guests()) * static_cast<int>(kMostChoicesOfABody);
+  const int most = (settings.max_concurrent_requests + settings.guests()) *
+                   static_cast<int>(std::max(kMostChoicesOfABody, kMostInputs));
   return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
 }
 
@@ -62,6 +63,15 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::sha
   if (settings.ui)
     options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
   return program::make_engine(options, files);
+}
+
+// Leaves the first or the last `most` tokens.
+void cut(std::vector<tenon::TokenId>& ids, std::size_t most, bool keeps_first) {
+  if (ids.size() <= most) return;
+  if (keeps_first)
+    ids.resize(most);
+  else
+    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
 }
 
 }  // namespace
@@ -87,6 +97,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                .parse_special = settings_.parse_special,
                .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
                .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
+      heads_(read_head_recipe(program::model_folder(settings_.model), files, service_->config())),
       chat_(find_chat_template()),
       created_(static_cast<std::int64_t>(seconds_since_1970())) {
   for (const std::string& name : settings_.preload_adapters) {
@@ -153,6 +164,12 @@ std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& for
   return nullptr;
 }
 
+const PairTemplate& Model::pair_template() {
+  std::call_once(pair_template_made_,
+                 [&] { pair_template_ = read_pair_template(program::model_folder(settings_.model), tokenizer()); });
+  return pair_template_;
+}
+
 std::optional<ChatTemplate> Model::find_chat_template() {
   try {
     return ChatTemplate::chosen(settings_.chat_template, program::model_folder(settings_.model), tokenizer(),
@@ -209,15 +226,14 @@ std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptT
   if (how.truncate == 0) tenon::check_length_of_text(text, tokenizer(), config().positions);
   std::vector<tenon::TokenId> ids = tokenizer().encode(text, how.parse_special);
   if (!how.add_special_tokens) {
-    if (how.truncate > 0 && ids.size() > static_cast<std::size_t>(how.truncate))
-      ids.erase(ids.begin(), ids.end() - how.truncate);
+    if (how.truncate > 0) cut(ids, static_cast<std::size_t>(how.truncate), how.keeps_first);
     return ids;
   }
   const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();
   const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(how.truncate);
-  const std::size_t kept = std::min(ids.size(), most > around ? most - around : 1);
+  cut(ids, most > around ? most - around : 1, how.keeps_first);
   std::vector<tenon::TokenId> all(before.begin(), before.end());
-  all.insert(all.end(), ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end());
+  all.insert(all.end(), ids.begin(), ids.end());
   all.insert(all.end(), after.begin(), after.end());
   return all;
 }

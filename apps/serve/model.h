@@ -11,6 +11,7 @@
 #include "serve/api/adapter_names.h"
 #include "serve/api/answer.h"
 #include "serve/api/gate.h"
+#include "serve/api/heads/head_recipe.h"
 #include "serve/api/model_list.h"
 #include "serve/api/request_context.h"
 #include "serve/api/response_format.h"
@@ -26,7 +27,8 @@ namespace serve {
 struct PromptText {
   bool parse_special = true;       // spellings of special tokens become their ids
   bool add_special_tokens = true;  // with what the model expects around a prompt, such as a begin of text
-  int truncate = 0;                // keep the last so many tokens, those around the prompt included; 0: all
+  int truncate = 0;                // keep this number of tokens, those around the prompt included; 0: all
+  bool keeps_first = false;        // the first ones, not the last ones
 };
 
 class Model {
@@ -84,6 +86,11 @@ class Model {
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
   std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 
+  // What its files say about embeddings, classes and ranks.
+  const HeadRecipe& heads() const { return heads_; }
+  // Tokens around two texts. Reads tokenizer.json when it is first asked for.
+  const PairTemplate& pair_template();
+
  private:
   explicit Model(Settings settings, const tenon::ModelFiles& files);
 
@@ -97,6 +104,7 @@ class Model {
   tenon::AnyEngine& engine_;
   const std::unique_ptr<Service> service_;
   RequestContext context_;
+  const HeadRecipe heads_;
   ModelCatalog list_;
   std::mutex numbering_;
   std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
@@ -105,6 +113,8 @@ class Model {
   std::optional<ChatTemplate> chat_;
   std::int64_t created_;
   std::mutex unloading_;
+  std::once_flag pair_template_made_;
+  PairTemplate pair_template_;
   std::once_flag constraints_made_;
   std::unique_ptr<tenon::constrain::Constraints> constraints_;
   std::once_flag chat_constraints_made_;

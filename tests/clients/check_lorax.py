@@ -135,6 +135,18 @@ def wrong_values_are_validation_errors():
 
 
 @case
+def embeddings_are_made():
+    embeddings = client().embed(PROMPT).embeddings
+    equal(len(embeddings), 256)
+    differs(embeddings, client().embed("Rain").embeddings, "embeddings")
+
+
+@case
+def a_model_without_a_head_gives_no_classes():
+    raises(ValidationError, lambda: client().classify(PROMPT), "ForSequenceClassification")
+
+
+@case
 async def asynchronous_streams_side_by_side():
     async def one(**adapter):
         stream = AsyncClient(cases.tenon.url).generate_stream(PROMPT, max_new_tokens=16, **adapter)

@@ -2,6 +2,7 @@
 import cases  # first: it sets variables that the libraries below read
 
 import asyncio
+import struct
 
 import openai
 from openai import AsyncOpenAI, OpenAI
@@ -378,6 +379,35 @@ def responses_of_pydantic():
 @case
 def responses_that_need_kept_state_are_refused():
     raises(openai.BadRequestError, lambda: respond(previous_response_id="resp_1"), "previous_response_id")
+
+
+def embed(**more):
+    return client().embeddings.create(**{"model": MODEL, "input": [PROMPT, QUESTION], **more})
+
+
+def in_float32(numbers):
+    return list(struct.unpack("<%df" % len(numbers), struct.pack("<%df" % len(numbers), *numbers)))
+
+
+@case
+def embeddings_are_made():
+    answer = embed()  # the client asks for base64
+    plain = embed(encoding_format="float")
+    equal([d.index for d in answer.data], [0, 1])
+    equal([list(d.embedding) for d in answer.data], [in_float32(d.embedding) for d in plain.data])
+    equal(answer.usage.prompt_tokens, plain.usage.total_tokens)
+    equal([list(embed(input=text).data[0].embedding) for text in [PROMPT, QUESTION]], [list(d.embedding) for d in answer.data])
+
+
+@case
+def embeddings_under_an_adapter():
+    holds(embed(model=ADAPTER).data[0].embedding != embed().data[0].embedding, "the adapter changes nothing")
+    equal(embed(model=HUB_ADAPTER).data[0].embedding, embed(model=ADAPTER).data[0].embedding)
+
+
+@case
+def embeddings_of_another_length_are_refused():
+    raises(openai.BadRequestError, lambda: embed(dimensions=8), "dimensions")
 
 
 if __name__ == "__main__":

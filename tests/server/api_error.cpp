@@ -36,6 +36,7 @@ const Row kTable[]{
     {Kind::bad_adapter_name, 422, "validation", 404, "invalid_request_error", "model_not_found", 404,
      "not_found_error"},
     {Kind::adapter_unusable, 424, "generation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
+    {Kind::no_head, 400, "validation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
     {Kind::unauthorized, 401, "authentication", 401, "authentication_error", "invalid_api_key", 401,
      "authentication_error"},
     {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed", 403, "permission_error"},

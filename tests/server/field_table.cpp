@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,19 +14,19 @@ using tenon::Json;
 
 namespace {
 
-constexpr unsigned kLastPlace = kHubOptions;
+constexpr std::uint64_t kLastPlace = kDocument;
 
 }  // namespace
 
 // A name means one thing in a place, and what it is a spelling of is honoured there under its own name.
 BOOST_AUTO_TEST_CASE(rows_agree) {
-  std::set<std::pair<std::string, unsigned>> seen;
+  std::set<std::pair<std::string, std::uint64_t>> seen;
   for (const Field& field : field_table()) {
     const std::string name(field.name);
     BOOST_TEST((!field.name.empty() && field.places != 0 && !field.peers.empty()), name);
     BOOST_TEST((field.kind == FieldClass::refused) == !field.advice.empty(), name);
     BOOST_TEST((field.kind == FieldClass::refused || field.neutral.empty()), name);
-    for (unsigned place = 1; place <= kLastPlace; place <<= 1) {
+    for (std::uint64_t place = 1; place <= kLastPlace; place <<= 1) {
       if (!(field.places & place)) continue;
       BOOST_TEST(seen.emplace(name, place).second, name << " twice in " << place);
       if (field.same_as.empty()) continue;

@@ -12,6 +12,7 @@ import tempfile
 
 import serving
 from serving import ADAPTERS, ROOT, Server, ServerTest
+from test_heads import with_score
 
 KING = "The king said"
 MODEL = ROOT / "examples" / "models" / "tales"
@@ -61,11 +62,25 @@ def model_with_begin(folder, end="<|endoftext|>"):
                                                               "eos_token": end}))
 
 
+def classifier_with_begin(folder):
+    """The same as a classifier with one label, which all routes of heads can use."""
+    model_with_begin(folder)
+    (folder / "model.safetensors").unlink()
+    (folder / "config.json").unlink()
+    with_score(MODEL / "model.safetensors", folder / "model.safetensors", "score.weight", 1, 3)
+    config = json.loads((MODEL / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["GPT2ForSequenceClassification"], "num_labels": 1}))
+
+
 # ---- bodies: for each `place`, the default members and the route
 
 BASE = {"kGenerate": {}, "kParameters": {"max_new_tokens": 8, "details": True}, "kCompletions": {"max_tokens": 8, "temperature": 0},
         "kChat": {"max_tokens": 8, "temperature": 0}, "kTokenize": {}}
 LORAX = ["/generate", "/", "/generate_stream"]
+RAIN, SNOW = "Rain falls on the hills.", "Snow"
+HEADS = {"kEmbeddings": ("/v1/embeddings", {"input": KING}), "kEmbed": ("/embed", {"inputs": KING}), "kClassify": ("/classify", {"inputs": KING}),
+         "kRerank": ("/rerank", {"query": KING, "documents": [RAIN, SNOW]}), "kScore": ("/score", {"text_1": KING, "text_2": RAIN})}
+HEAD_PATHS = {path for path, _ in HEADS.values()}
 
 
 def within(place, members):
@@ -81,6 +96,12 @@ def within(place, members):
         return "/v1/chat/completions", {"messages": [MESSAGE]} | BASE["kChat"] | members
     if place == "kTokenize":
         return "/tokenize", {"inputs": KING} | members
+    if place in HEADS:
+        return HEADS[place][0], HEADS[place][1] | members
+    if place == "kHeadParameters":
+        return "/embed", {"inputs": KING, "parameters": members}
+    if place == "kDocument":
+        return "/rerank", {"query": KING, "documents": [{"text": RAIN} | members, SNOW]}
     if place == "kLoad":
         return "/v1/load_lora_adapter", {"lora_name": "sky", "lora_path": "weather"} | members
     if place == "kUnload":
@@ -136,6 +157,8 @@ def essence(answer):
     if isinstance(answer, dict) and ("output" in answer or "stop_reason" in answer):
         parts = [{k: v for k, v in part.items() if k not in ("id", "call_id")} for part in answer.get("output") or answer["content"]]
         return [parts, answer["usage"]]
+    if isinstance(answer, dict) and ("data" in answer or "results" in answer):
+        return {k: v for k, v in answer.items() if k not in ("id", "created", "model")}
     if isinstance(answer, dict) and "choices" in answer:
         for choice in answer["choices"]:
             for call in choice.get("message", {}).get("tool_calls") or []:
@@ -242,7 +265,26 @@ def effects(second, second_id, chat_id):
              ("content", b): ("Rain", {"type": "tool_result", "text": None, "tool_use_id": "1"}), ("name", "kInputTool"): ("see", {}),
              ("description", "kInputTool"): ("Sees all that there is to see.", {}), ("input_schema", "kInputTool"): ({"type": "object", "properties": {}}, {}),
              ("strict", "kInputTool"): (True, {}), ("type", "kInputChoice"): ("none", {})}
+    same |= head_effects()
     return same
+
+
+def head_effects():
+    text = {"kEmbeddings": "input", "kEmbed": "inputs", "kClassify": "inputs", "kRerank": "query", "kScore": "text_1"}
+    same = {}
+    for place, field in text.items():
+        pair = place in ("kRerank", "kScore")
+        cut = {"truncate_prompt_tokens": 5 if pair else 2}
+        same |= {(name, place): (value, {}) for name, value in ADAPTERS_NAMED.items()}
+        same |= {(field, place): ("Rain", {}), ("truncate_prompt_tokens", place): (cut["truncate_prompt_tokens"], {}),
+                 ("truncation_direction", place): ("left", cut), ("add_special_tokens", place): (False, {}),
+                 ("parse_special", place): (False, {field: "The <|endoftext|>king"}), ("parameters", place): ({"adapter_id": "weather"}, {}),
+                 ("normalize", place): (False, {}), ("raw_scores", place): (True, {}), ("use_activation", place): (False, {})}
+    same |= {(name, "kHeadParameters"): (value, {}) for name, value in ADAPTERS_NAMED.items()}
+    return same | {("input", "kClassify"): ("Rain", {"inputs": None}), ("encoding_format", "kEmbeddings"): ("base64", {}),
+                   ("documents", "kRerank"): ([SNOW], {}), ("texts", "kRerank"): ([SNOW], {"documents": None}), ("text", "kDocument"): (SNOW, {}),
+                   ("top_n", "kRerank"): (1, {}), ("return_documents", "kRerank"): (False, {}), ("text_2", "kScore"): (SNOW, {}),
+                   ("return_text", "kRerank"): (True, {"documents": None, "texts": [RAIN]})}
 
 
 # Honoured fields that by their meaning do not change this answer: (good values, a value that is refused by name).
@@ -258,6 +300,7 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            ("input", "kBlock"): ([{}], None), ("id", "kBlock"): (["x"], None), ("thinking", "kBlock"): (["x"], None), "truncation": (["disabled"], "auto"), "call_id": (["1"], None),
            "tool_use_id": (["1"], None), "is_error": ([False], None), "disable_parallel_tool_use": ([False], "x"),
            ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
+           "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),
            "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
 VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]
 
@@ -273,6 +316,11 @@ class Fields(ServerTest):
         cls.FLAGS = cls.FLAGS + ["--model", folder.name, "--served-model-name", "tales"]
         super().setUpClass()
         cls.server.key = "k"
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        classifier_with_begin(pathlib.Path(folder.name))
+        cls.heads = Server("--model", folder.name)
+        cls.addClassCleanup(cls.heads.kill)
         cls.known, cls.sent, cls.choice = {}, 0, random.Random(SEED)
 
     def ask(self, path, body):
@@ -283,7 +331,7 @@ class Fields(ServerTest):
                 if stream.status != 200:
                     return stream.status, json.loads(stream.response.read())
                 return 200, [essence(e) if isinstance(e, dict) else e for e in stream]
-        answer = self.server.post(path, body)
+        answer = (self.heads if path in HEAD_PATHS else self.server).post(path, body)
         is_json = answer.headers["content-type"] == "application/json"
         return answer.status, essence(answer.json()) if is_json else answer.text()
 

@@ -495,7 +495,7 @@ class Refusals(ServerTest):
             self.assertEqual(answer.headers["content-type"], "application/json")
 
     def test_routes(self):
-        for path in ["/nowhere", "/generate/", "/generate/x", "/embed", "/classify", "/GENERATE"]:
+        for path in ["/nowhere", "/generate/", "/generate/x", "/embeds", "/classify/", "/GENERATE"]:
             answer = self.server.post(path, {})
             self.assertEqual((answer.status, answer.json()["error_type"]), (404, "not_found"), path)
         for method, path in [("GET", "/generate"), ("GET", "/generate_stream"), ("PUT", "/generate"), ("DELETE", "/info"),

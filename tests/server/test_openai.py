@@ -501,7 +501,7 @@ class Refusals(OpenAiTest):
             self.assertEqual(set(answer.json()["error"]), {"message", "type", "param", "code"})
 
     def test_routes(self):
-        for method, path in [("POST", "/v1/nowhere"), ("GET", "/v1/"), ("POST", "/v1/embeddings"), ("GET", "/v1"),
+        for method, path in [("POST", "/v1/nowhere"), ("GET", "/v1/"), ("POST", "/v1/embedding"), ("GET", "/v1"),
                              ("POST", "/v1/load_lora_adapter"),
                              ("POST", "/v1/unload_lora_adapter"), ("POST", "/v1/completions/")]:
             answer = self.server.ask(method, path, "{}")

@@ -24,6 +24,7 @@ constexpr const char* kFailed = "Request failed during generation: ";
 Wire lorax_wire(Kind kind) {
   switch (kind) {
     case Kind::malformed:
+    case Kind::no_head:
       return {400, "validation"};
     case Kind::invalid:
     case Kind::bad_adapter_name:
@@ -67,6 +68,7 @@ Wire openai_wire(Kind kind) {
     case Kind::malformed:
     case Kind::invalid:
     case Kind::adapter_unusable:
+    case Kind::no_head:
       return {400, "invalid_request_error"};
     case Kind::unknown_adapter:
     case Kind::bad_adapter_name:
@@ -107,6 +109,7 @@ Wire anthropic_wire(Kind kind) {
     case Kind::malformed:
     case Kind::invalid:
     case Kind::adapter_unusable:
+    case Kind::no_head:
       return {400, "invalid_request_error"};
     case Kind::unknown_adapter:
     case Kind::bad_adapter_name:

@@ -23,6 +23,7 @@ struct ApiError : std::runtime_error {
     unknown_adapter,   // or model
     bad_adapter_name,  // a path, or what no folder may be called
     adapter_unusable,  // it is there, and does not fit
+    no_head,           // the model lacks what the route needs, whatever the request says
     unauthorized,
     forbidden,      // a page of an origin that may not ask
     not_permitted,  // a key without the role

@@ -208,6 +208,7 @@ void Exchange::note(const Event& event) {
   if (event.kind == Event::Kind::finished) {
     if (times_.started == TimePoint{} || event.started < times_.started) times_.started = event.started;
     if (event.reason != tenon::FinishReason::cancelled) reason_ = event.reason;
+    if (times_.first == TimePoint{}) times_.last = now;  // an answer without tokens
   }
   if (event.kind != Event::Kind::token || asked_.writer->complete()) return;
   if (times_.first == TimePoint{})

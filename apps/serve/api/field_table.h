@@ -45,9 +45,18 @@ enum Place : std::uint64_t {
   kBlock = 1ULL << 30,           // an element of `content` or `system`
   kInputTool = 1ULL << 31,       // an element of its `tools`
   kInputChoice = 1ULL << 32,     // its `tool_choice`
+  kEmbeddings = 1ULL << 33,      // POST /v1/embeddings
+  kEmbed = 1ULL << 34,           // POST /embed
+  kClassify = 1ULL << 35,        // POST /classify, /classify_batch
+  kRerank = 1ULL << 36,          // POST /rerank, /v1/rerank, /v2/rerank
+  kScore = 1ULL << 37,           // POST /score, /v1/score
+  kHeadParameters = 1ULL << 38,  // `parameters` of /v1/embeddings, /embed, /classify
+  kDocument = 1ULL << 39,        // an element of `documents`
+  kHeads = kEmbeddings | kEmbed | kClassify | kRerank | kScore,
   kOpenAi = kCompletions | kChat,
   kSampling = kParameters | kOpenAi,
   kWriting = kGenerate | kSampling,
+  kNaming = kWriting | kHeads | kHeadParameters,  // where an adapter can be named
   kConversation = kChat | kTokenize | kTemplate,
 };
 

@@ -3,6 +3,7 @@
 
 #include "serve/api/exchange.h"
 #include "serve/api/handle.h"
+#include "serve/api/heads/head_asked.h"
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_asked.h"
 #include "serve/api/openai/openai_asked.h"
@@ -48,6 +49,24 @@ void add_generate_routes(HttpServer& http, Serving& serving) {
       [](Model& model, const std::string& body) { return responses_asked(model, body, "resp_" + random_id()); });
   add(http, serving, "/v1/messages",
       [](Model& model, const std::string& body) { return messages_asked(model, body, "msg_" + random_id()); });
+}
+
+void add_head_routes(HttpServer& http, Serving& serving) {
+  add(http, serving, "/v1/embeddings",
+      [](Model& model, const std::string& body) { return embeddings_asked(model, body); });
+  add(http, serving, "/embed", [](Model& model, const std::string& body) { return embed_asked(model, body); });
+  for (const char* const path : {"/classify", "/classify_batch"})
+    add(http, serving, path, [](Model& model, const std::string& body) { return classify_asked(model, body); });
+  for (const char* const path : {"/rerank", "/v1/rerank", "/v2/rerank"}) {
+    add(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
+      return rerank_asked(model, body, dialect);
+    });
+  }
+  for (const char* const path : {"/score", "/v1/score"}) {
+    add(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
+      return score_asked(model, body, dialect);
+    });
+  }
 }
 
 }  // namespace serve

@@ -28,6 +28,10 @@ constexpr std::string_view kOneOrMore = R"({"type":"integer","minimum":1})";
 constexpr std::string_view kNumber = R"({"type":"number"})";
 constexpr std::string_view kTexts = R"({"type":"array","items":{"type":"string"}})";
 constexpr std::string_view kTextOrObject = R"({"type":["string","object"]})";
+constexpr std::string_view kInputs =
+    R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})";
+constexpr std::string_view kOneOrSeveral =
+    R"({"anyOf":[{"type":"string"},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"string"}}]})";
 constexpr std::string_view kTwo = R"({"type":"number","minimum":-2,"maximum":2})";
 
 // clang-format off
@@ -97,13 +101,13 @@ constexpr FieldSchema kSchemas[] = {
     {"add_special_tokens", kParameters | kCompletions | kTokenize, kBoolean},
     {"truncate", kParameters, kOneOrMore},
     {"truncate_prompt_tokens", kOpenAi, R"({"type":"integer","minimum":-1})"},
-    {"model", kWriting, kText},
-    {"adapter_id", kWriting, kText},
-    {"adapters", kWriting, kAny},
-    {"lora", kWriting, R"({"type":"array","items":{"$ref":"#/components/schemas/ScaledAdapter"}})"},
-    {"lora_request", kWriting, R"({"$ref":"#/components/schemas/AdapterRequest"})"},
-    {"merged_adapters", kWriting, R"({"$ref":"#/components/schemas/MergedAdapters"})"},
-    {"adapter_source", kWriting, kText},
+    {"model", kNaming, kText},
+    {"adapter_id", kNaming, kText},
+    {"adapters", kNaming, kAny},
+    {"lora", kNaming, R"({"type":"array","items":{"$ref":"#/components/schemas/ScaledAdapter"}})"},
+    {"lora_request", kNaming, R"({"$ref":"#/components/schemas/AdapterRequest"})"},
+    {"merged_adapters", kNaming, R"({"$ref":"#/components/schemas/MergedAdapters"})"},
+    {"adapter_source", kNaming, kText},
     {"ids", kMerged, kTexts},
     {"weights", kMerged, R"({"type":"array","items":{"type":"number"}})"},
     {"merge_strategy", kMerged, kText},
@@ -188,7 +192,31 @@ constexpr FieldSchema kSchemas[] = {
     {"content", kMessage, R"({"anyOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/Part"}}]})"},
     {"type", kPart, R"({"const":"text"})"},
     {"text", kPart, kText},
-    {"cache_salt", kSampling, kText},
+    {"cache_salt", kSampling | kHeads, kText},
+    {"input", kEmbeddings | kClassify, kInputs},
+    {"inputs", kEmbed | kClassify, kInputs},
+    {"parameters", kEmbeddings | kEmbed | kClassify, R"({"$ref":"#/components/schemas/HeadParameters"})"},
+    {"encoding_format", kEmbeddings, R"({"enum":["float","base64"]})"},
+    {"dimensions", kEmbeddings | kEmbed, kOneOrMore},
+    {"normalize", kEmbeddings | kEmbed, kBoolean},
+    {"raw_scores", kClassify | kRerank | kScore, kBoolean},
+    {"use_activation", kClassify | kRerank | kScore, kBoolean},
+    {"query", kRerank, kName},
+    {"documents", kRerank, R"({"type":"array","minItems":1,"maxItems":2048,"items":{"anyOf":[{"type":"string"},{"$ref":"#/components/schemas/Document"}]}})"},
+    {"texts", kRerank, R"({"type":"array","minItems":1,"maxItems":2048,"items":{"type":"string"}})"},
+    {"text", kDocument, kText},
+    {"top_n", kRerank, kCount},
+    {"return_documents", kRerank, kBoolean},
+    {"return_text", kRerank, kBoolean},
+    {"instruction", kRerank | kScore, kText},
+    {"text_1", kScore, kOneOrSeveral},
+    {"text_2", kScore, kOneOrSeveral},
+    {"truncate", kHeads, kBoolean},
+    {"truncate_prompt_tokens", kHeads, R"({"type":"integer","minimum":-1})"},
+    {"truncation_direction", kHeads, R"({"enum":["left","right","Left","Right"]})"},
+    {"parse_special", kHeads, kBoolean},
+    {"add_special_tokens", kHeads, kBoolean},
+    {"priority", kHeads, R"({"type":"integer"})"},
 };
 
 struct PlaceName {
@@ -232,6 +260,13 @@ constexpr PlaceName kPlaces[] = {
     {kScaledAdapter, "ScaledAdapter", R"(["id"])"},
     {kAdapterRequest, "AdapterRequest", "[]"},
     {kHubOptions, "HubOptions", "[]"},
+    {kEmbeddings, "EmbeddingsBody", R"(["input"])"},
+    {kEmbed, "EmbedBody", R"(["inputs"])"},
+    {kClassify, "ClassifyBody", "[]"},
+    {kRerank, "RerankBody", R"(["query"])"},
+    {kScore, "ScoreBody", "[]"},
+    {kHeadParameters, "HeadParameters", "[]"},
+    {kDocument, "Document", R"(["text"])"},
 };
 
 // Schemas of answers, with the members that each has at least.
@@ -243,6 +278,14 @@ constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"ChatCompletion", R"({"type":"object","required":["id","object","created","model","choices","usage"],"properties":{"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":{"type":"string"},"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","required":["role"]},"finish_reason":{"type":"string"}}}},"usage":{"$ref":"#/components/schemas/Usage"}}})"},
     {"Response", R"({"type":"object","required":["id","object","created_at","model","status","output"],"properties":{"id":{"type":"string"},"object":{"const":"response"},"created_at":{"type":"integer"},"model":{"type":"string"},"status":{"enum":["completed","incomplete"]},"output":{"type":"array","items":{"type":"object","required":["type","id"]}}}})"},
     {"AnthropicMessage", R"({"type":"object","required":["id","type","role","model","content","stop_reason","usage"],"properties":{"id":{"type":"string"},"type":{"const":"message"},"role":{"const":"assistant"},"content":{"type":"array","items":{"type":"object","required":["type"]}},"stop_reason":{"enum":["end_turn","max_tokens","stop_sequence","tool_use"]},"stop_sequence":{"type":["string","null"]}}})"},
+    {"PromptUsage", R"({"type":"object","required":["prompt_tokens","total_tokens"],"properties":{"prompt_tokens":{"type":"integer"},"total_tokens":{"type":"integer"}}})"},
+    {"Vector", R"({"type":"array","items":{"type":"number"}})"},
+    {"Embeddings", R"({"type":"object","required":["object","data","model","usage"],"properties":{"object":{"const":"list"},"data":{"type":"array","items":{"type":"object","required":["object","index","embedding"],"properties":{"object":{"const":"embedding"},"index":{"type":"integer"},"embedding":{"anyOf":[{"$ref":"#/components/schemas/Vector"},{"type":"string"}]}}}},"model":{"type":"string"},"usage":{"$ref":"#/components/schemas/PromptUsage"}}})"},
+    {"Embedded", R"({"anyOf":[{"type":"object","required":["embeddings"],"properties":{"embeddings":{"$ref":"#/components/schemas/Vector"}}},{"type":"array","items":{"$ref":"#/components/schemas/Vector"}}]})"},
+    {"Class", R"({"type":"object","required":["label","score"],"properties":{"label":{"type":"string"},"score":{"type":"number"}}})"},
+    {"Classes", R"({"anyOf":[{"type":"array","items":{"$ref":"#/components/schemas/Class"}},{"type":"array","items":{"type":"array","items":{"$ref":"#/components/schemas/Class"}}},{"type":"object","required":["id","object","created","model","data","usage"],"properties":{"object":{"const":"list"},"data":{"type":"array","items":{"type":"object","required":["index","label","probs","num_classes"]}},"usage":{"$ref":"#/components/schemas/PromptUsage"}}}]})"},
+    {"Ranks", R"({"anyOf":[{"type":"object","required":["id","model","usage","results"],"properties":{"usage":{"$ref":"#/components/schemas/PromptUsage"},"results":{"type":"array","items":{"type":"object","required":["index","relevance_score"],"properties":{"index":{"type":"integer"},"document":{"type":"object","required":["text"]},"relevance_score":{"type":"number"}}}}}},{"type":"array","items":{"type":"object","required":["index","score"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"score":{"type":"number"}}}}]})"},
+    {"PairScores", R"({"type":"object","required":["id","object","created","model","data","usage"],"properties":{"object":{"const":"list"},"data":{"type":"array","items":{"type":"object","required":["index","object","score"],"properties":{"index":{"type":"integer"},"object":{"const":"score"},"score":{"type":"number"}}}},"usage":{"$ref":"#/components/schemas/PromptUsage"}}})"},
     {"Prompt", R"({"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}})"},
     {"Tokens", R"({"type":"array","items":{"type":"object","required":["id","text","start","stop"],"properties":{"id":{"type":"integer"},"text":{"type":"string"},"start":{"type":"integer"},"stop":{"type":"integer"}}}})"},
     {"Info", R"({"type":"object","required":["model_id","version","max_total_tokens"],"properties":{"model_id":{"type":"string"},"version":{"type":"string"},"max_total_tokens":{"type":"integer"}}})"},
@@ -267,6 +310,7 @@ constexpr std::pair<ApiError::Kind, std::string_view> kRefusals[] = {
     {ApiError::Kind::not_permitted, "a key without the role"},
     {ApiError::Kind::unknown_adapter, "no such model or adapter"},
     {ApiError::Kind::adapter_unusable, "an adapter that does not fit"},
+    {ApiError::Kind::no_head, "a model without the head that this route needs"},
     {ApiError::Kind::too_large, "too large"},
     {ApiError::Kind::unsupported_media, "compressed or multipart"},
     {ApiError::Kind::overloaded, "as many requests as the server takes"},
@@ -333,6 +377,7 @@ OrderedJson responses(const Route& route) {
   std::map<int, std::string> refusals;
   for (const auto& [kind, why] : kRefusals) {
     if (route.body == 0) break;
+    if (kind == ApiError::Kind::no_head && !(route.body & kHeads)) continue;
     std::string& text = refusals[status(kind, dialect)];
     text.append(text.empty() ? "" : "; ").append(why);
   }

@@ -27,7 +27,7 @@ void RequestFields::check(const std::string& key, const Json& value, Place place
   };
   const Field* const field = find_field(key, place);
   if (!field) {
-    const bool writes = (place & kWriting) != 0;
+    const bool writes = (place & kNaming) != 0;
     const bool elsewhere =
         writes && (find_field(key, kCompletions) || find_field(key, kChat) || find_field(key, kParameters));
     if (value.is_null() || (elsewhere && (value == false || asks_nothing(value)))) return;

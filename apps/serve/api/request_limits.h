@@ -22,6 +22,7 @@ struct RequestLimits {
 };
 
 inline constexpr std::size_t kMostChoicesOfABody = 128;  // prompts times n
+inline constexpr std::size_t kMostInputs = 2048;  // texts of a body for embeddings, classes or ranks; OpenAI's limit
 inline constexpr std::size_t kMostMessages = 1024;
 inline constexpr std::size_t kMostStopIds = 1024;
 // Log-probabilities of one answer, some 80 MB of JSON being written; of all under way, but for those with few.

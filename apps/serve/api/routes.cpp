@@ -11,10 +11,28 @@ namespace serve {
 namespace {
 
 // Routes that pages of other origins may use, where the operator allows any.
-constexpr const char* kFromPages[] = {
-    "/",           "/generate",       "/generate_stream",     "/tokenize",     "/apply-template", "/info",
-    "/metrics",    "/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages",    "/v1/models",
-    "/v1/models/*"};
+constexpr const char* kFromPages[] = {"/",
+                                      "/generate",
+                                      "/generate_stream",
+                                      "/tokenize",
+                                      "/apply-template",
+                                      "/info",
+                                      "/metrics",
+                                      "/v1/completions",
+                                      "/v1/chat/completions",
+                                      "/v1/responses",
+                                      "/v1/messages",
+                                      "/v1/models",
+                                      "/v1/models/*",
+                                      "/v1/embeddings",
+                                      "/embed",
+                                      "/classify",
+                                      "/classify_batch",
+                                      "/rerank",
+                                      "/v1/rerank",
+                                      "/v2/rerank",
+                                      "/score",
+                                      "/v1/score"};
 
 constexpr const char* kShownHeaders =
     "x-request-id, x-ignored-fields, Retry-After, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
@@ -47,6 +65,7 @@ void answer_preflight(const HttpRequest& request, HttpResponse& response) {
 
 void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   add_generate_routes(http, serving);
+  add_head_routes(http, serving);
   add_model_routes(http, serving);
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);

@@ -128,8 +128,9 @@ void Metrics::request_finished(const Finished& r) {
   if (r.per_output_token > 0) c.output_token.add(r.per_output_token);
   c.latency.add(r.total);
   c.queue_time.add(r.queue);
-  c.prefill.add(std::max(0.0, r.first_token - r.validation - r.queue));
-  c.decode.add(std::max(0.0, r.total - r.first_token));
+  const double first = generated > 0 ? r.first_token : r.total;  // an embedding is all prefill
+  c.prefill.add(std::max(0.0, first - r.validation - r.queue));
+  c.decode.add(std::max(0.0, r.total - first));
 
   const std::pair use(r.key, r.adapter);
   const bool counted = c.uses.contains(use) || c.uses.size() < kMostUses;
