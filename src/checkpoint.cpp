@@ -15,6 +15,7 @@
 #include "tenon/checkpoint/peft-inl.h"
 #include "tenon/checkpoint/peft_base-inl.h"
 #include "tenon/checkpoint/peft_config-inl.h"
+#include "tenon/checkpoint/peft_heads-inl.h"
 #include "tenon/checkpoint/peft_others-inl.h"
 #include "tenon/checkpoint/peft_tables-inl.h"
 #include "tenon/checkpoint/peft_targets-inl.h"

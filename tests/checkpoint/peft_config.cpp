@@ -114,11 +114,20 @@ BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
     BOOST_TEST(mentions(refused("peft_type", type), {"not supported", "LORA"}));
   BOOST_TEST(mentions(refused("peft_type", "null"), {"string"}));
   BOOST_TEST(mentions(refused("peft_type", ""), {"missing"}));
-  for (const char* type : {"\"SEQ_CLS\"", "\"TOKEN_CLS\"", "\"FEATURE_EXTRACTION\"", "\"SEQ_2_SEQ_LM\"", "\"causal\""})
+  for (const char* type :
+       {"\"TOKEN_CLS\"", "\"QUESTION_ANS\"", "\"SEQ_2_SEQ_LM\"", "\"seq_cls\"", "\"causal\"", "\"\""})
     BOOST_TEST(mentions(refused("task_type", type), {"not supported", "CAUSAL_LM"}));
   for (const char* bias : {"\"some\"", "true"}) BOOST_TEST(mentions(refused("bias", bias), {"bias"}));
   for (const char* bias : {"\"all\"", "\"lora_only\""}) BOOST_TEST(parse({{"bias", bias}}).r == 2);
   BOOST_TEST(parse({{"bias", "\"none\""}, {"task_type", "\"CAUSAL_LM\""}}).r == 2);
+}
+
+BOOST_AUTO_TEST_CASE(tasks) {
+  const auto task = [](const char* value) { return parse({{"task_type", value}}).task; };
+  BOOST_CHECK(task("null") == AdapterTask::text);
+  BOOST_CHECK(task("\"CAUSAL_LM\"") == AdapterTask::text);
+  BOOST_CHECK(task("\"SEQ_CLS\"") == AdapterTask::classify);
+  BOOST_CHECK(task("\"FEATURE_EXTRACTION\"") == AdapterTask::embed);
 }
 
 // Each feature is off with its one empty value, if any. Other empty values such as {} give a configuration of defaults
@@ -164,8 +173,7 @@ BOOST_AUTO_TEST_CASE(initial_values_that_leave_the_base_are_inert) {
 }
 
 BOOST_AUTO_TEST_CASE(fields_without_effect_are_listed) {
-  const Changes inert = {{"task_type", "\"CAUSAL_LM\""},
-                         {"auto_mapping", "{\"base_model_class\": \"GPT2LMHeadModel\"}"},
+  const Changes inert = {{"auto_mapping", "{\"base_model_class\": \"GPT2LMHeadModel\"}"},
                          {"base_model_name_or_path", "\"gpt2\""},
                          {"revision", "\"main\""},
                          {"peft_version", "\"0.21.2\""},

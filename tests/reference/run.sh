@@ -33,6 +33,9 @@ case $check in
   adapter_kinds)  # OPTIONS as in `golden`
     exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --extra "$options" --cases "$reference/golden_adapters"
     ;;
+  heads)  # classification heads and embeddings, of models and of adapters
+    exec python3 "$reference/checks/heads_check.py" --cmd "$quoted"
+    ;;
   adapters_exact_or_refused)
     exec python3 "$reference/checks/refuse_or_exact_check.py" --cmd "$quoted"
     ;;

@@ -272,7 +272,7 @@ class ChangeReader {
 namespace tenon {
 
 TENON_INLINE ChangeTable::ChangeTable(const PeftAdapter& adapter, const AdapterSites& sites, const BaseWeights& base) {
-  if (adapter.others().empty()) return;
+  if (adapter.others().size() == (adapter.classifier() ? 1u : 0u)) return;  // heads run on the host
   const auto layers = static_cast<std::size_t>(std::max(sites.layers, 1));
   products_.resize(layers * kSites);
   norms_.resize(layers * kNormSites);

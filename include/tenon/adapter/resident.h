@@ -16,6 +16,7 @@
 #include "tenon/checkpoint/peft.h"
 #include "tenon/core/concepts.h"
 #include "tenon/core/low_rank.h"
+#include "tenon/core/request.h"
 
 namespace tenon {
 
@@ -101,6 +102,8 @@ class ResidentAdapter {
     digest_ = digest.text();
     beyond_updates_ = adapter.beyond_updates();
     invocation_ = adapter.config().invocation_tokens;
+    task_ = adapter.config().task;
+    head_ = adapter.read_classifier();
     table_.emplace(device, by_place_, changes_.changes());
   }
 
@@ -112,13 +115,20 @@ class ResidentAdapter {
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
   /// AdapterLease::invocation.
   const std::vector<TokenId>& invocation() const { return invocation_; }
+  /// Sets invocation, head and task of a lease to those of the adapter. A task that is set already is kept instead of
+  /// AdapterTask::text.
+  void describe(AdapterLease& lease) const {
+    lease.invocation = invocation_;
+    lease.head = head_;
+    if (task_ != AdapterTask::text) lease.task = task_;
+  }
   /// PeftAdapter::beyond_updates.
   const std::string& beyond_updates() const { return beyond_updates_; }
-  /// Bytes of the factors in device memory, and of the vectors of its changes.
-  std::size_t bytes() const { return factors_.bytes() + changes_.bytes(); }
+  /// Bytes of the factors in device memory, and of the vectors of its changes and its classification head.
+  std::size_t bytes() const { return factors_.bytes() + changes_.bytes() + (head_ ? head_->bytes() : 0); }
   /// bytes() of a resident adapter of this file, or slightly more. The update table is not counted.
   static std::size_t bytes_of(const PeftAdapter& adapter, const AdapterSites& sites) {
-    return factor_bytes(adapter) + ChangeTable::bytes_of(adapter, sites);
+    return factor_bytes(adapter) + ChangeTable::bytes_of(adapter, sites) + adapter.classifier_bytes();
   }
 
  private:
@@ -151,6 +161,8 @@ class ResidentAdapter {
 
   std::string digest_, beyond_updates_;
   std::vector<TokenId> invocation_;
+  AdapterTask task_ = AdapterTask::text;
+  std::shared_ptr<const ClassifierHead> head_;  // null: none
   typename D::Memory factors_;
   std::vector<std::vector<LowRank>> by_place_;
   ChangeTable changes_;

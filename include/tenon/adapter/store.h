@@ -229,33 +229,30 @@ class AdapterStore {
     if (!waiter.is_first() && !all_usable(uses, waiter))
       throw budget_exhausted();  // before holding adapters that the first request may need
     std::vector<Handle> handles;
-    std::string identity;
-    std::vector<TokenId> invocation;
+    AdapterLease made;
     try {
       for (const AdapterUse& use : uses) {
         handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
-        identity += handles.back()->digest() + "*" + detail::hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
-        invocation = handles.back()->invocation();
-        detail::require_sum(use, uses.size() == 1, !invocation.empty(), handles.back()->beyond_updates());
+        made.identity += handles.back()->digest() + "*" + detail::hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+        handles.back()->describe(made);
+        detail::require_sum(use, uses.size() == 1, !made.invocation.empty(), handles.back()->beyond_updates());
       }
     } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
       if (held && !waiter.is_first()) queue_->notify_changed();  // the new first request may need them
       throw;
     }
-    const int tenant = tenant_of(uses.front().name);
+    made.tenant = tenant_of(uses.front().name);
+    made.owner = queue_.get();
     const auto hold = [&](auto owner, const AdapterSet& set) {
-      return AdapterLease{{std::make_shared<const NotifyingHold>(std::move(owner), queue_), &set},
-                          std::move(identity),
-                          tenant,
-                          queue_.get(),
-                          std::move(invocation)};
+      made.set = {std::make_shared<const NotifyingHold>(std::move(owner), queue_), &set};
+      return std::move(made);
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();
       return hold(std::move(handles.front()), set);
     }
-    auto composed = compositions_.get(identity, uses, std::move(handles), make_device_);
+    auto composed = compositions_.get(made.identity, uses, std::move(handles), make_device_);
     const AdapterSet& set = composed->table.set();
     return hold(std::move(composed), set);
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -32,16 +33,24 @@ TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, 
                                            const PeftBase& base) {
   PeftConfig config = read_peft_config(folder);
   std::vector<PeftModule> all(modules.begin(), modules.end());
-  for (PeftModule& table : base.tables()) all.push_back(std::move(table));
-  std::vector<PeftTarget> targets = peft_targets(config, all, base.others());  // before any tensor file is opened
+  PeftBase seen = base.for_task(config.task);
+  std::optional<PeftAdapter> adapter;
+  const auto open_tensors = [&] { adapter.emplace(PeftAdapter(config, Checkpoint::open(folder, "adapter_model"))); };
+  if (config.task == AdapterTask::embed) {  // names as in AutoModel, or as in a model with a head
+    open_tensors();
+    if (!adapter->has_prefix(base.prefix)) seen.leave_prefix_out(all);
+  }
+  for (PeftModule& table : seen.tables()) all.push_back(std::move(table));
+  std::vector<PeftTarget> targets = peft_targets(config, all, seen.others());  // mostly before a tensor file is opened
   // PEFT gives a tied head the factors of the embedding.
-  if (config.tied_to_embedding && base.tied_head && !targets.empty() && targets.back().module == modules.size()) {
+  if (config.tied_to_embedding && seen.tied_head && !seen.head.empty() && !targets.empty() &&
+      targets.back().module == modules.size()) {
     targets.push_back(targets.back());
     ++targets.back().module;
   }
-  PeftAdapter adapter(std::move(config), Checkpoint::open(folder, "adapter_model"));
-  adapter.find_factors(all, targets, base);
-  return adapter;
+  if (!adapter) open_tensors();
+  adapter->find_factors(all, targets, seen);
+  return std::move(*adapter);
 }
 
 TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const {
@@ -145,6 +154,8 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
   find_tables(targets, linears, base);
   for (const PeftTable& table : tables_)
     for (const TensorInfo* each : {table.update.a, table.update.b, table.update.magnitude, table.rows}) mark(each);
+  find_classifier(base);
+  mark(classifier_);
   find_others(known, modules, targets, base);
 }
 

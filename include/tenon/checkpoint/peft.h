@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "tenon/checkpoint/peft_config.h"
 #include "tenon/checkpoint/peft_targets.h"
 #include "tenon/checkpoint/safetensors.h"
+#include "tenon/core/classifier_head.h"
 #include "tenon/core/low_rank.h"
 #include "tenon/io/sha256.h"
 
@@ -122,9 +124,13 @@ class PeftAdapter {
   std::span<const PeftTable> tables() const noexcept { return tables_; }
   /// The vectors that replace the model's, in the order of the file.
   std::span<const PeftReplacement> replacements() const noexcept { return replacements_; }
-  /// All tensors with an effect that are no factors of linears: magnitudes, biases, scales, replacements, tables.
+  /// The classification head of the adapter's own, [labels, PeftBase::head_width]; null: none.
+  const TensorInfo* classifier() const noexcept { return classifier_; }
+  /// All tensors with an effect that are no factors of linears: magnitudes, biases, scales, replacements, tables, and
+  /// at last the classification head.
   std::vector<const TensorInfo*> others() const;
-  /// The field or tensor that makes the adapter more than low-rank updates of linears; empty: it is no more.
+  /// The field or tensor that makes the adapter more than low-rank updates of linears; empty: it is no more. The
+  /// classification head, if nothing else does.
   std::string beyond_updates() const;
   /// Error unsupported if it is more; the message has beyond_updates(), then `why`.
   void require_plain_updates(std::string_view why) const;
@@ -148,6 +154,11 @@ class PeftAdapter {
   /// Reads the whole tensor as float32. out: [number of its elements]. Errors as for `read`.
   void read_floats(const TensorInfo& tensor, std::span<float> out) const;
 
+  /// The classification head in float32; null: none. Errors as for `read`.
+  std::shared_ptr<const ClassifierHead> read_classifier() const;
+  /// ClassifierHead::bytes of it; 0: none. Reads no values.
+  std::size_t classifier_bytes() const;
+
   /// The same as read_a and read_b in float32. out: [rank, inputs] or [outputs, rank].
   void read_a_floats(const PeftFactors& factors, std::span<float> out) const;
   void read_b_floats(const PeftFactors& factors, std::span<float> out) const;
@@ -167,6 +178,9 @@ class PeftAdapter {
   // The tensor of a table's own rows, if the file has one that is no copy.
   void find_rows(PeftTable& table, const PeftModule& module, const PeftBase& base) const;
   void find_tokens(PeftTable& table, const PeftModule& module, bool is_first) const;
+  void find_classifier(const PeftBase& base);
+  // Whether the name of a tensor has the prefix after "base_model.model.".
+  bool has_prefix(std::string_view prefix) const;
   // Sorts out the tensors that are not `known`: [tensors of the file].
   void find_others(const std::vector<bool>& known, std::span<const PeftModule> modules,
                    std::span<const PeftTarget> targets, const PeftBase& base);
@@ -219,6 +233,7 @@ class PeftAdapter {
   std::vector<PeftScale> scales_;
   std::vector<PeftTable> tables_;
   std::vector<PeftReplacement> replacements_;
+  const TensorInfo* classifier_ = nullptr;
   std::vector<std::string> copies_;
 };
 
@@ -226,6 +241,7 @@ class PeftAdapter {
 
 #ifndef TENON_COMPILED
 #include "tenon/checkpoint/peft-inl.h"
+#include "tenon/checkpoint/peft_heads-inl.h"
 #include "tenon/checkpoint/peft_others-inl.h"
 #include "tenon/checkpoint/peft_tables-inl.h"
 #endif

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/peft_base.h"
@@ -14,21 +15,40 @@ TENON_INLINE std::vector<std::string> PeftBase::others() const {
   std::vector<std::string> paths;
   for (const std::string& each : {embedding, head})
     if (!each.empty() && vocab == 0) paths.push_back(each);
+  if (labels > 0) paths.push_back("score");
   return paths;
 }
 
 TENON_INLINE std::vector<PeftModule> PeftBase::tables() const {
   if (vocab == 0) return {};
-  return {{.path = embedding, .inputs = vocab, .outputs = width, .embedding = true},
-          {.path = head, .inputs = width, .outputs = vocab, .head = true}};
+  std::vector<PeftModule> all{{.path = embedding, .inputs = vocab, .outputs = width, .embedding = true}};
+  if (!head.empty()) all.push_back({.path = head, .inputs = width, .outputs = vocab, .head = true});
+  return all;
 }
 
-TENON_INLINE std::string PeftBase::name_of(std::string_view stored) {
+TENON_INLINE PeftBase PeftBase::for_task(AdapterTask task) const {
+  PeftBase seen = *this;
+  if (task == AdapterTask::text) return seen;
+  seen.head.clear();
+  seen.labels = 0;
+  return seen;
+}
+
+TENON_INLINE void PeftBase::leave_prefix_out(std::vector<PeftModule>& modules) {
+  left_out = prefix;
+  const auto shorten = [&](std::string& path) {
+    if (path.starts_with(prefix)) path.erase(0, prefix.size());
+  };
+  shorten(embedding);
+  for (PeftModule& each : modules) shorten(each.path);
+}
+
+TENON_INLINE std::string PeftBase::name_of(std::string_view stored) const {
   constexpr std::string_view all = "base_model.model.", wrapped = ".base_layer.";
   if (!stored.starts_with(all)) return {};
   std::string name(stored.substr(all.size()));
   if (const auto at = name.rfind(wrapped); at != name.npos) name.replace(at, wrapped.size(), ".");
-  return name;
+  return left_out + name;
 }
 
 TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {

@@ -9,6 +9,8 @@
 
 #include "tenon/checkpoint/peft_targets.h"
 #include "tenon/checkpoint/safetensors.h"
+#include "tenon/core/adapter_task.h"
+#include "tenon/core/require.h"
 
 namespace tenon {
 
@@ -16,16 +18,24 @@ namespace tenon {
 struct PeftBase {
   std::shared_ptr<const Checkpoint> tensors = {};  ///< null: the weights were drawn at random, there is no file
   std::string prefix = {};                         ///< "transformer.": names in the model's file may lack it
-  /// Paths of the embedding and the head, "transformer.wte" and "lm_head". Empty where unknown.
+  /// Paths of the embedding and the head, "transformer.wte" and "lm_head". Empty where unknown, and if it has none.
   std::string embedding = {};
   std::string head = {};
   bool tied_head = false;    ///< the head shares the embedding's weight
   int vocab = 0, width = 0;  ///< of the embedding and the head; 0: adapters cannot change them
   /// Elements of the biases and norms that an adapter may replace, by name: "transformer.h.0.ln_1.bias".
   std::map<std::string, int> vectors = {};
+  int head_width = 0;         ///< elements of the rows that heads multiply
+  int labels = 0;             ///< of the model's own classification head; 0: it has none
+  std::string left_out = {};  ///< `prefix`, if the adapter's names lack it: it was trained on the model without heads
+
+  /// The model as PEFT's class for the task wraps it. Only AdapterTask::text has its heads.
+  PeftBase for_task(AdapterTask task) const;
+  /// Leaves `prefix` out of the names of the modules and of this base.
+  void leave_prefix_out(std::vector<PeftModule>& modules);
 
   /// Paths of the modules outside the layers that PEFT can update and tenon cannot: of the embedding and the head, if
-  /// adapters cannot change them.
+  /// adapters cannot change them, and of the classification head.
   std::vector<std::string> others() const;
   /// The embedding and the head as modules; empty if adapters cannot change them.
   std::vector<PeftModule> tables() const;
@@ -35,9 +45,9 @@ struct PeftBase {
   /// tensor.
   const TensorInfo* find(std::string_view stored) const;
 
-  /// The model's name of the tensor that `stored` would overwrite: "base_model.model." and base_layer are left out.
-  /// Empty where `stored` begins otherwise.
-  static std::string name_of(std::string_view stored);
+  /// The model's name of the tensor that `stored` would overwrite: without "base_model.model." and base_layer, and with
+  /// the prefix. Empty where `stored` begins otherwise.
+  std::string name_of(std::string_view stored) const;
 
   /// Whether the two tensors hold the same numbers, whatever their types. If so, loading `copy` into a float32 model in
   /// PEFT changes nothing. NaN equals nothing. Reads both tensors. Errors as Checkpoint::read_bytes.

@@ -170,6 +170,12 @@ TENON_INLINE void read_peft_tokens(const Fields& fields, PeftConfig& config) {
     config.token_indices.emplace_back(name, modules.integers(name, 0, max));
 }
 
+TENON_INLINE AdapterTask peft_task(const Fields& fields) {
+  const std::string task = fields.choice("task_type", {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"}, "CAUSAL_LM");
+  if (task == "SEQ_CLS") return AdapterTask::classify;
+  return task == "FEATURE_EXTRACTION" ? AdapterTask::embed : AdapterTask::text;
+}
+
 TENON_INLINE void read_lora(const Fields& fields, const OrderedJson& ordered, PeftConfig& config) {
   config.r = peft_rank(fields, "r");
   config.alpha = peft_alpha(fields, "lora_alpha");
@@ -247,7 +253,7 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
   PeftConfig config;
   detail::read_peft_features(fields, config);
   detail::refuse_peft_init(fields);
-  fields.choice("task_type", {"CAUSAL_LM"}, "CAUSAL_LM");
+  config.task = detail::peft_task(fields);
   fields.choice("bias", {"none", "all", "lora_only", "vera_only"}, "none");  // the tensors of the file decide
   const auto ordered = parse_json<OrderedJson>(text, kPeftConfigName, limits);
   if (type == "ADALORA")
@@ -258,6 +264,8 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
     detail::read_ia3(fields, config);
   else
     detail::read_lora(fields, ordered, config);
+  if (config.task != AdapterTask::text && !config.invocation_tokens.empty())
+    detail::refuse_peft("alora_invocation_tokens", "is set, which PEFT follows with task_type CAUSAL_LM alone");
   detail::read_peft_targets(fields, config);
   detail::read_peft_layers(fields, config);
   if (fields.has("modules_to_save")) config.modules_to_save = fields.strings("modules_to_save");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/adapter_task.h"
 #include "tenon/core/require.h"
 
 namespace tenon {
@@ -28,6 +29,7 @@ struct PeftConfig {
   using Pattern = std::vector<std::pair<std::string, Value>>;  ///< in the file's order: the first match counts
 
   PeftKind kind = PeftKind::lora;
+  AdapterTask task = AdapterTask::text;  ///< task_type
   /// Rank, unless rank_pattern names the module. AdaLoRA: init_r.
   int r = 0;
   /// lora_alpha, unless alpha_pattern names the module.

@@ -29,6 +29,7 @@ inline constexpr PeftFeature kPeftFeatures[] = {
 
 // Fields that parse_peft_config uses.
 inline constexpr const char* kPeftUsed[] = {"peft_type",
+                                            "task_type",
                                             "r",
                                             "lora_alpha",
                                             "use_rslora",
@@ -51,8 +52,7 @@ inline constexpr const char* kPeftUsed[] = {"peft_type",
 // Fields that change no output: they describe origin and training. fan_in_fan_out says how the base stores its weight;
 // A and B are stored the same way in both cases. The configs of EVA, CorDA and LoRA-GA belong to init_lora_weights. The
 // last lines are of AdaLoRA's training and of VeRA's and IA3's beginning.
-inline constexpr const char* kPeftInert[] = {"task_type",
-                                             "auto_mapping",
+inline constexpr const char* kPeftInert[] = {"auto_mapping",
                                              "base_model_name_or_path",
                                              "revision",
                                              "peft_version",

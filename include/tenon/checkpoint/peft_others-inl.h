@@ -35,6 +35,7 @@ TENON_INLINE std::vector<const TensorInfo*> PeftAdapter::others() const {
   for (const PeftTable& table : tables_)
     for (const TensorInfo* each : {table.update.a, table.update.b, table.update.magnitude, table.rows})
       if (each) all.push_back(each);
+  if (classifier_) all.push_back(classifier_);
   return all;
 }
 
@@ -46,7 +47,8 @@ TENON_INLINE std::string PeftAdapter::beyond_updates() const {
     if (!table.tokens.empty()) return detail::peft_where("trainable_token_indices");
     return tensors_.where(*(table.rows ? table.rows : table.update.a));
   }
-  return replacements_.empty() ? std::string() : tensors_.where(*replacements_.front().tensor);
+  const TensorInfo* const tensor = replacements_.empty() ? classifier_ : replacements_.front().tensor;
+  return tensor ? tensors_.where(*tensor) : std::string();
 }
 
 TENON_INLINE void PeftAdapter::require_plain_updates(std::string_view why) const {
@@ -69,12 +71,12 @@ TENON_INLINE void PeftAdapter::find_others(const std::vector<bool>& known, std::
 
 TENON_INLINE bool PeftAdapter::replaces_vector(const TensorInfo& tensor, const PeftBase& base,
                                                const std::function<bool(const std::string&)>& is_target) {
-  const std::string name = PeftBase::name_of(tensor.name);
+  const std::string name = base.name_of(tensor.name);
   const auto found = base.vectors.find(name);
   if (found == base.vectors.end()) return false;
   if (const TensorInfo* own = base.find(tensor.name); own && base.holds(tensors_, tensor, *own)) return false;
   const bool wrapped = tensor.name.find(".base_layer.") != tensor.name.npos;
-  if (wrapped != is_target(name.substr(0, name.rfind('.'))))
+  if (wrapped != is_target(name.substr(base.left_out.size(), name.rfind('.') - base.left_out.size())))
     throw Error(Error::Kind::unsupported, tensors_.where(tensor),
                 wrapped ? "its module is not a target, and PEFT finds no base_layer there"
                         : "its module is a target, and PEFT reads this tensor only as base_layer");
@@ -84,6 +86,9 @@ TENON_INLINE bool PeftAdapter::replaces_vector(const TensorInfo& tensor, const P
 
 TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBase& base) {
   const TensorInfo* own = base.find(tensor.name);
+  if (tensor.name == "base_model.model.score.weight" && own == nullptr)
+    throw Error(Error::Kind::unsupported, tensors_.where(tensor),
+                std::string("is a classification head, which PEFT loads with task_type SEQ_CLS of ") + kPeftConfigName);
   if (own == nullptr)
     detail::refuse_file(tensors_.where(tensor), std::string("is ") + factor_names() + " of a linear that " +
                                                     kPeftConfigName + " targets, and no tensor that can be replaced");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/adapter_task.h"
 #include "tenon/core/classifier_head.h"
 #include "tenon/core/constraint.h"
 #include "tenon/core/error.h"
@@ -87,6 +88,7 @@ struct AdapterLease {
   std::vector<TokenId> invocation = {};
   /// The adapter's own classification head; null: it has none.
   std::shared_ptr<const ClassifierHead> head = {};
+  AdapterTask task = AdapterTask::text;  ///< of the adapters; of several, one that is not `text`
 };
 
 /// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.

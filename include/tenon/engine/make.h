@@ -89,7 +89,7 @@ AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& 
     of_loads.threads = 1;
     return std::make_unique<AdapterStore<D>>(
         [of_loads] { return make_device<D>(of_loads); },
-        adapter_sites(Model::tensors(config), name_prefix_of<Model>(config), files.tensors), options.adapters,
+        adapter_sites(tensors_of<Model>(config), name_prefix_of<Model>(config), files.tensors), options.adapters,
         base_weights<D>(parts));
   } else {
     return nullptr;

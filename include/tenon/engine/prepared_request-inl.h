@@ -156,6 +156,8 @@ TENON_INLINE void PreparedRequest::set_head(std::shared_ptr<const ClassifierHead
   const Pooling pooling = options().pooling;
   detail::require(pooling != Pooling::none || !lease().head, "adapter",
                   "is a classifier (task_type SEQ_CLS): it gives classes or embeddings, and no text");
+  detail::require(pooling == Pooling::last || pooling == Pooling::mean || lease().task != AdapterTask::embed, "adapter",
+                  "is for embeddings (task_type FEATURE_EXTRACTION): it gives neither text nor classes");
   if (lease().head) head = lease().head;
   detail::require(pooling != Pooling::classify || head, "adapter",
                   "has no classification head, and neither has the model");

@@ -41,8 +41,8 @@ class PreparedRequest {
   void set_lease(AdapterLease lease);
 
   /// Chooses the classification head: that of the lease, else `head`, the model's own (null: it has none). Call it
-  /// after set_lease(). Error invalid_request for a classification without a head, and for text of an adapter that
-  /// classifies.
+  /// after set_lease(). Error invalid_request for a classification without a head, for text of an adapter that
+  /// classifies, and for both of one for embeddings (AdapterLease::task).
   void set_head(std::shared_ptr<const ClassifierHead> head);
 
   /// The rows that the request pools, with the head of set_head().

@@ -123,7 +123,9 @@ TENON_INLINE AdapterSites adapter_sites(const DecoderSpec& spec, std::string_vie
               .prefix = std::string(prefix),
               .embedding = std::string(prefix) + path_of(spec.embedding),
               .head = tied ? "lm_head" : path_of(spec.head),
-              .tied_head = tied};
+              .tied_head = tied,
+              .head_width = spec.embedding.shape.cols,
+              .labels = spec.score.shape.rows};
   // Tables of one tensor, by rows; a head without a bias, which PEFT leaves out of replaced rows.
   const auto is_plain = [](const MatrixSpec& m) {
     return m.parts.size() == 1 && !m.parts[0].transposed && m.parts[0].block == 0 && m.parts[0].stacked == 1;

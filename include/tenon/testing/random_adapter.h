@@ -28,7 +28,8 @@ enum class RandomKind : std::uint8_t {
   vectors,      ///< LoRA, and the model's biases and norms replaced
   tables,       ///< LoRA, of the embedding and the head, too
   dora_tables,  ///< likewise DoRA
-  rows          ///< LoRA, the embedding replaced, and the head's rows of tokens 1 and 4
+  rows,         ///< LoRA, the embedding replaced, and the head's rows of tokens 1 and 4
+  classifier,   ///< LoRA, and a classification head
 };
 
 /// Parameters of a random adapter.
@@ -38,6 +39,7 @@ struct RandomAdapter {
   std::uint64_t seed = 0;                     ///< factors are drawn from it, in -1/8 .. 1/8
   std::vector<std::int32_t> invocation = {};  ///< alora_invocation_tokens; empty: everywhere
   RandomKind kind = RandomKind::lora;
+  int labels = 3;  ///< of a classification head
 };
 
 namespace detail {
@@ -77,6 +79,7 @@ inline std::vector<TensorPlan> random_tensors(std::span<const AdapterSite> sites
     add(base.embedding + ".weight", {size(base.vocab), size(base.width)});
     add(base.head + ".token_adapter.trainable_tokens_delta", {2, size(base.width)});
   }
+  if (adapter.kind == RandomKind::classifier) add("score.weight", {size(adapter.labels), size(base.head_width)});
   for (const AdapterVector& vector : vectors) {
     const std::string& name = vector.tensor;
     const std::string module = name.substr(0, name.rfind('.'));
@@ -94,7 +97,7 @@ inline bool is_about_one(std::string_view tensor) {
 }  // namespace detail
 
 /// Writes an adapter, in float32, that updates all of `sites`. Makes the folder. `vectors`: those that it replaces, for
-/// RandomKind::vectors alone. `base`: for kinds that change the embedding and the head.
+/// RandomKind::vectors alone. `base`: for kinds that change the embedding and the head, or have a classification head.
 inline void write_adapter(const std::filesystem::path& folder, std::span<const AdapterSite> sites,
                           const RandomAdapter& adapter, std::span<const AdapterVector> vectors = {},
                           const PeftBase& base = {}) {
@@ -128,7 +131,7 @@ inline void write_adapter(const std::filesystem::path& folder, std::span<const A
     config << R"("peft_type": "LORA", "r": )" << adapter.rank << R"(, "lora_alpha": )" << adapter.alpha
            << R"(, "bias": ")" << (adapter.kind == RandomKind::vectors ? "all" : "none") << R"(", "use_dora": )"
            << (detail::is_dora(adapter.kind) ? "true" : "false") << R"(, "alora_invocation_tokens": [)" << invocation
-           << "]"
+           << "]" << (adapter.kind == RandomKind::classifier ? R"(, "task_type": "SEQ_CLS")" : "")
            << (adapter.kind == RandomKind::rows
                    ? R"(, "modules_to_save": [")" + base.embedding + R"("], "trainable_token_indices": {")" +
                          base.head + R"(": [4, 1]})"
