@@ -187,7 +187,7 @@ WantedEngine wanted_by(const ModelOptions& o) {
 std::string megabytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
   const std::size_t bytes = with_family(model_type, [&](auto family) -> std::size_t {
     using Family = decltype(family);
-    const tenon::ModelConfig config = Family::configure(*files.config);
+    const tenon::ModelConfig config = tenon::detail::configure<Family>(files);
     check_layer_count(files, config);
     const auto formats = weight_formats();
     const auto format =

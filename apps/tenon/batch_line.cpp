@@ -110,17 +110,6 @@ OrderedJson messages_of(const OrderedJson& list) {
     if (!message.is_object()) continue;  // refused with the request
     if (message.contains("content"))
       message["content"] = content_of(message["content"], "messages[" + std::to_string(i) + "]");
-    if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
-    for (OrderedJson& call : message["tool_calls"]) {
-      if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-      OrderedJson& function = call["function"];
-      if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-      try {
-        auto parsed = tenon::parse_json<OrderedJson>(function["arguments"].get<std::string>(), "arguments");
-        if (parsed.is_object()) function["arguments"] = std::move(parsed);
-      } catch (const tenon::Error&) {  // stays a text
-      }
-    }
   }
   return out;
 }

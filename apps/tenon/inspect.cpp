@@ -76,9 +76,12 @@ std::string describe_config(const tenon::ModelConfig& c) {
                 c.layers, c.hidden, c.heads, c.head_dim, c.mlp_kind == tenon::MlpKind::gated ? "gated MLP" : "MLP",
                 c.inner, std::string(activation_name(c.activation)).c_str());
   text += describe_attention(c);
-  text += formatted(
-      "             vocabulary of %s, %s positions, head %s\n", with_commas(static_cast<unsigned>(c.vocab)).c_str(),
-      with_commas(static_cast<unsigned>(c.positions)).c_str(), c.tied_head ? "tied to the embedding" : "of its own");
+  text += formatted("             vocabulary of %s, %s positions, head %s\n",
+                    with_commas(static_cast<unsigned>(c.vocab)).c_str(),
+                    with_commas(static_cast<unsigned>(c.positions)).c_str(),
+                    !c.language_head ? "none: embeddings alone"
+                    : c.tied_head    ? "tied to the embedding"
+                                     : "of its own");
   text += "             begin of text " + (c.bos ? std::to_string(*c.bos) : "none") + ", end of text";
   for (const auto id : c.eos) text += " " + std::to_string(id);
   text += c.eos.empty() ? " none\n" : "\n";
@@ -332,7 +335,7 @@ int inspect(const InspectCommand& command) {
   tenon::AdapterSites sites;
   const std::string text = with_family(model_type(files), [&](auto family) {
     using Family = decltype(family);
-    const tenon::ModelConfig config = Family::configure(*files.config);
+    const tenon::ModelConfig config = tenon::detail::configure<Family>(files);
     check_layer_count(files, config);
     const tenon::DecoderSpec spec = tenon::tensors_of<Family>(config);
     const tenon::TensorSource source(files, Family::name_prefix);

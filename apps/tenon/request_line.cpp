@@ -185,6 +185,42 @@ tenon::OrderedJson list_of(const Fields& fields, const tenon::OrderedJson& order
   return ordered.at(key);
 }
 
+// The arguments of a call as templates expect them: an object. OpenAI's API has them as text.
+tenon::OrderedJson arguments_of(const Fields& fields, const tenon::OrderedJson& function, const std::string& at) {
+  if (!function.contains("arguments") || function["arguments"] == "") return tenon::OrderedJson::object();
+  tenon::OrderedJson arguments = function["arguments"];
+  if (arguments.is_string()) {
+    try {  // as deep as the server allows: copies recurse
+      arguments = tenon::parse_json<tenon::OrderedJson>(arguments.get<std::string>(), "arguments", {.depth = 64});
+    } catch (const tenon::Error&) {
+    }
+  }
+  if (!arguments.is_object()) fields.refuse(at, "must be a JSON object, or a text that holds one");
+  return arguments;
+}
+
+// Brings the calls of a message into the form that templates expect. Members that are null say nothing, as in what a
+// client's library writes for an answer without calls.
+void read_calls(const Fields& fields, tenon::OrderedJson& message, const std::string& at) {
+  tenon::OrderedJson kept = tenon::OrderedJson::object();
+  for (auto& [key, value] : message.items()) {
+    if (!value.is_null() || key == "content") kept[key] = std::move(value);
+  }
+  message = std::move(kept);
+  if (!message.contains("tool_calls")) return;
+  tenon::OrderedJson& calls = message["tool_calls"];
+  if (!calls.is_array()) fields.refuse(at + ".tool_calls", "must be a list");
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::string here = at + ".tool_calls[" + std::to_string(i) + "].function";
+    if (!calls[i].is_object() || !calls[i].contains("function") || !calls[i]["function"].is_object())
+      fields.refuse(here, "must be an object");
+    tenon::OrderedJson& function = calls[i]["function"];
+    if (!function.contains("name") || !function["name"].is_string()) fields.refuse(here + ".name", "must be a string");
+    function["arguments"] = arguments_of(fields, function, here + ".arguments");
+  }
+  if (calls.empty()) message.erase("tool_calls");
+}
+
 std::optional<tenon::chat::Conversation> conversation_of(const Fields& fields, const tenon::OrderedJson& ordered) {
   if (!fields.has("messages")) {
     for (const char* key :
@@ -201,6 +237,7 @@ std::optional<tenon::chat::Conversation> conversation_of(const Fields& fields, c
     const std::string at = "messages[" + std::to_string(i) + "]";
     if (!each.is_object()) fields.refuse(at, "must be an object");
     if (!each.contains("role") || !each["role"].is_string()) fields.refuse(at, "must have a role, a string");
+    read_calls(fields, out.messages[i], at);
   }
   if (out.tools.is_array() && out.tools.empty()) out.tools = nullptr;
   if (fields.has("chat_template_kwargs")) {

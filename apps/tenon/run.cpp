@@ -70,8 +70,9 @@ void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
     request.input_ids =
         tenon::prompt_tokens(std::exchange(request.prompt, {}), *tokenizer, positions, request.parse_special);
   const int used = static_cast<int>(request.input_ids.size());
-  if (line.batch->chat && !line.batch->length_given)
-    request.options.max_new_tokens = positions > 0 ? std::max(1, positions + 1 - used) : kBatchLength;
+  if (!line.batch->chat || line.batch->length_given) return;
+  const int room = engine.cache_stats().capacity_tokens;
+  request.options.max_new_tokens = positions > 0 ? std::max(1, std::min(positions, room) + 1 - used) : kBatchLength;
 }
 
 // The prompt of a conversation in a batch file, with the calls that its answer may have.
@@ -98,7 +99,7 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
         conversations.render(std::move(*line.conversation), line.request);
       if (line.batch) prepare_batch(line, engine);
       job.prompt_tokens = line.request.input_ids.size();
-    } catch (const tenon::Error& error) {
+    } catch (const std::exception& error) {
       line.error = error.what();
     }
     line.constraint = {};

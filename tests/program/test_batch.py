@@ -195,6 +195,37 @@ class Batch(ChatTest):
         (answer,) = self.lines(self.chat_model(), [request], "--positions", 64)
         self.assertEqual(self.body(answer)["usage"]["total_tokens"], 65)  # the last token takes no position
 
+    def test_the_cache_may_be_smaller_than_the_context(self):
+        request = line("a", {"messages": HELLO, "temperature": 0, "ignore_eos": True})
+        (answer,) = self.lines(self.chat_model(), [request], "--positions", 128, "--cache-tokens", 64)
+        self.assertEqual(self.body(answer)["usage"]["total_tokens"], 65)
+
+    def test_members_that_are_null_say_nothing(self):
+        said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "b"}]
+        empty = [said[0], {**said[1], "tool_calls": [], "name": None}, said[2]]
+        null = [said[0], {**said[1], "tool_calls": None, "refusal": None, "audio": None}, said[2]]
+        for template in [TEMPLATE, "{% for m in messages %}{{ m.role }}{% if 'tool_calls' in m %}calls{% endif %}{{ m.content }}{% endfor %}"]:
+            bodies = [dict(messages=each, max_tokens=6, temperature=0) for each in (said, empty, null)]
+            requests = [line(str(i), body) for i, body in enumerate(bodies)] + [{"messages": null, "max_new_tokens": 6}]
+            plain, *others, own = self.lines(self.chat_model(template), requests)
+            text = self.body(plain)["choices"][0]["message"]["content"]
+            self.assertEqual([self.body(each)["choices"][0]["message"]["content"] for each in others], [text, text])
+            self.assertEqual(own["text"], text)
+
+    def test_calls_that_are_none(self):
+        def said(calls):
+            return {"messages": [{"role": "assistant", "content": "", "tool_calls": calls}, *HELLO], "max_tokens": 2, "temperature": 0}
+        cases = [([{"id": "1", "type": "function"}], "tool_calls[0].function"), (["x"], "tool_calls[0].function"), ({}, "tool_calls"),
+                 ([{"function": {"arguments": "{}"}}], "function.name"), ([{"function": {"name": 5}}], "function.name"),
+                 ([{"function": {"name": "f", "arguments": "[1]"}}], "function.arguments"),
+                 ([{"function": {"name": "f", "arguments": "no"}}], "function.arguments")]
+        good = said([{"function": {"name": "f"}}])
+        answers = self.lines(self.chat_model(), [line("a", said(calls)) for calls, _ in cases] + [line("good", good)], status=1)
+        for (calls, named), answer in zip(cases, answers):
+            self.assertEqual(answer["response"]["status_code"], 400, calls)
+            self.assertIn(named, answer["response"]["body"]["error"]["message"], calls)
+        self.assertEqual(self.body(answers[-1])["usage"]["completion_tokens"], 2)
+
     def test_what_is_refused_is_named(self):
         chat, url = {"messages": HELLO}, "/v1/completions"
         cases = [(line("a", chat, method="GET"), "method"), (line("a", chat, url="/v1/embeddings"), "url"),

@@ -180,6 +180,31 @@ class Heads(ProgramTest):
         self.assertIn("score.weight", merged.stdout + merged.stderr)
         self.assertNotEqual(merged.returncode, 0)
 
+    def test_a_quantised_copy_pools_alike(self):
+        model = self.model_of("model.safetensors", "vocab.json", "merges.txt", config={})
+        (model / "1_Pooling").mkdir()
+        (model / "modules.json").write_text(json.dumps([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]))
+        (model / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+        copy = self.folder / "copy"
+        done = tenon("quantize", "--model", model, "--weights", "int8", copy)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        request = [{"id": "a", "text": "Once upon a time"}]
+        mean = self.ask(["embed", "--pooling", "mean"], copy, request)
+        self.assertEqual(self.ask(["embed"], copy, request), mean)
+        self.assertNotEqual(self.ask(["embed", "--pooling", "last"], copy, request), mean)
+
+    def test_a_bare_model_is_inspected_and_quantised(self):
+        bare = HEADS / "mistral_bare"
+        shown = tenon("inspect", "--model", bare)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("head none", shown.stdout)
+        copy = self.folder / "bare"
+        self.assertEqual(tenon("quantize", "--model", bare, "--weights", "bfloat16", copy).returncode, 0)
+        request = [{"id": "a", "input_ids": [1, 2, 3]}]
+        self.assertEqual(self.ask(["embed"], copy, request), self.ask(["embed"], bare, request, "--weights", "bfloat16"))
+        refused = tenon("quantize", "--model", bare, "--to", "gguf", "--weights", "float32", copy.with_suffix(".gguf"))
+        self.assertIn("no language head", refused.stderr)
+
     def test_refusals_name_the_reason(self):
         def error(words, model, request):
             return self.ask(words, model, [request], status=1)[0]["error"]

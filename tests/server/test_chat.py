@@ -318,6 +318,19 @@ class Anthropic(unittest.TestCase):
             self.assertEqual((answer.status, answer.json()["type"], answer.json()["error"]["type"]), (405, "error", "invalid_request_error"))
             self.assertEqual(server.stop(), 0)
 
+    def test_the_last_message_of_the_assistant_goes_on(self):
+        with Server("--chat-template", "plain") as server:
+            said = [*QUESTION, {"role": "assistant", "content": "The king is"}]
+            answer = self.ask(server, messages=said)["content"][0]["text"]
+            chat = server.post("/v1/chat/completions", {"messages": said, "max_tokens": 12, "temperature": 0, "continue_final_message": True,
+                                                        "add_generation_prompt": False}).json()
+            self.assertEqual(answer, chat["choices"][0]["message"]["content"])
+            turn = self.ask(server, messages=said, continue_final_message=False, add_generation_prompt=True)["content"][0]["text"]
+            self.assertNotEqual(answer, turn)
+            blocks = [*QUESTION, {"role": "assistant", "content": [{"type": "text", "text": "The king is"}]}]
+            self.assertEqual(self.ask(server, messages=blocks)["content"][0]["text"], answer)
+            self.assertEqual(server.stop(), 0)
+
     def test_stop_sequences(self):
         with Server("--chat-template", "plain") as server:
             text = self.ask(server)["content"][0]["text"]

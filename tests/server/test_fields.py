@@ -476,6 +476,13 @@ class Fields(ServerTest):
             for bad in [{"type": "json_schema"}, {"type": "json"}, {"type": "json_schema", "json_schema": {"name": "x"}}, *hidden]:
                 self.check_refused("response_format", *within(place, {"response_format": bad}))
 
+    def test_a_type_that_is_no_word(self):
+        with Server("--chat-template", "plain") as server:
+            answer = server.post("/v1/responses", {"input": "x", "text": {"format": {"type": 5}}})
+            self.assertEqual(answer.status, 400, answer)
+            self.assertIn("type", answer.json()["error"]["message"])
+            self.assertEqual(server.stop(), 0)
+
     def test_special_tokens_of_prompts(self):
         """report: prompt_special_tokens_are_text"""
         text = "The <|endoftext|>king"

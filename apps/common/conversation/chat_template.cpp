@@ -24,6 +24,10 @@ bool has(std::string_view text, std::string_view part) { return text.find(part) 
 
 OrderedJson message(const char* role, const OrderedJson& content) { return {{"role", role}, {"content", content}}; }
 
+bool has_calls(const OrderedJson& message) {
+  return message.contains("tool_calls") && message["tool_calls"].is_array() && !message["tool_calls"].empty();
+}
+
 OrderedJson trial_tools() {
   return OrderedJson::parse(R"([{"type": "function", "function": {"name": ")" + kWord + R"(", "description": "x",
       "parameters": {"type": "object", "properties": {"a": {"type": "string", "description": "y"}}, "required": ["a"]}}}])");
@@ -159,7 +163,7 @@ void ChatTemplate::replace_tool_turns(OrderedJson& messages, const ToolStyle& st
         out.back()["content"] = out.back()["content"].get<std::string>() + "\n" + text;
       else
         out.push_back(message("user", text));
-    } else if (each.contains("tool_calls")) {
+    } else if (has_calls(each)) {
       OrderedJson calls = OrderedJson::array();
       for (const OrderedJson& call : each["tool_calls"]) calls.push_back(call["function"]);
       const std::string text = text_of(each);
@@ -193,7 +197,7 @@ ChatPrompt ChatTemplate::render(Conversation conversation) const {
   OrderedJson& messages = conversation.messages;
   if (!known.knows_developer) replace_developer(messages);
   const bool has_tool_turns = std::any_of(messages.begin(), messages.end(), [](const OrderedJson& each) {
-    return each["role"] == "tool" || each.contains("tool_calls");
+    return each["role"] == "tool" || has_calls(each);
   });
   if (has_tool_turns && !known.shows_tool_turns) replace_tool_turns(messages, known.tools);
   if (tools && !known.shows_tools) tell_tools(conversation, known);

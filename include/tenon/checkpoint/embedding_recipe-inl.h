@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "tenon/checkpoint/embedding_recipe.h"
 #include "tenon/core/error.h"
@@ -37,32 +38,55 @@ TENON_INLINE Pooling pooling_of(const Fields& fields) {
   return *found;
 }
 
+// Calls f(module, kind) for each entry of modules.json; `kind` is the last part of its type. Does nothing where the
+// folder has no such file.
+template <class F>
+bool for_each_module(const std::filesystem::path& folder, F&& f) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / "modules.json", ignored)) return false;
+  const Json modules = read_json_file(folder / "modules.json", kRecipeBytes, {});
+  if (!modules.is_array()) throw Error(Error::Kind::invalid_file, "modules.json", "must be a list of modules");
+  for (const Json& each : modules) {
+    const Fields module(each, "modules.json", {}, Error::Kind::invalid_file);
+    const std::string type = module.string("type");
+    f(module, type.substr(type.rfind('.') + 1));
+  }
+  return true;
+}
+
+TENON_INLINE std::string folder_of_pooling(const Fields& module) {
+  std::string path = module.string("path", "");
+  if (path.find_first_of("/\\") != path.npos || path == "..") module.refuse("path", "must name a folder beside");
+  return path;
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
 
 TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder / "modules.json", ignored)) return std::nullopt;
-  const Json modules = read_json_file(folder / "modules.json", detail::kRecipeBytes, {});
-  if (!modules.is_array()) throw Error(Error::Kind::invalid_file, "modules.json", "must be a list of modules");
   EmbeddingRecipe recipe;
-  for (const Json& each : modules) {
-    const Fields module(each, "modules.json", {}, Error::Kind::invalid_file);
-    const std::string type = module.string("type"), path = module.string("path", "");
-    const std::string_view kind = std::string_view(type).substr(type.rfind('.') + 1);
+  const bool any = detail::for_each_module(folder, [&](const Fields& module, const std::string& kind) {
     if (kind == "Pooling") {
-      if (path.find_first_of("/\\") != path.npos || path == "..") module.refuse("path", "must name a folder beside");
-      const std::string file = path + "/config.json";
+      const std::string path = detail::folder_of_pooling(module);
       const Json config = read_json_file(folder / path / "config.json", detail::kRecipeBytes, {});
-      recipe.pooling = detail::pooling_of(Fields(config, file, {}, Error::Kind::invalid_file));
+      recipe.pooling = detail::pooling_of(Fields(config, path + "/config.json", {}, Error::Kind::invalid_file));
     } else if (kind == "Normalize") {
       recipe.normalize = true;
     } else if (kind != "Transformer") {
-      throw Error(Error::Kind::unsupported, module.where("type"), "\"" + printable(type, 80) + "\" is not supported");
+      throw Error(Error::Kind::unsupported, module.where("type"),
+                  "\"" + printable(module.string("type"), 80) + "\" is not supported");
     }
-  }
-  return recipe;
+  });
+  return any ? std::optional(recipe) : std::nullopt;
+}
+
+TENON_INLINE std::vector<std::string> pooling_folders(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  detail::for_each_module(folder, [&](const Fields& module, const std::string& kind) {
+    if (kind == "Pooling") names.push_back(detail::folder_of_pooling(module));
+  });
+  return names;
 }
 
 }  // namespace tenon

@@ -2,6 +2,8 @@
 #pragma once
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tenon/core/request.h"
 
@@ -16,6 +18,10 @@ struct EmbeddingRecipe {
 /// Reads <folder>/modules.json; empty where the folder has none. Errors: invalid_file; unsupported for a pooling other
 /// than the last token and the mean, and for a module other than Transformer, Pooling and Normalize.
 std::optional<EmbeddingRecipe> read_embedding_recipe(const std::filesystem::path& folder);
+
+/// The folders, beside modules.json, with the config of a pooling; none where there is no such file. Errors:
+/// invalid_file.
+std::vector<std::string> pooling_folders(const std::filesystem::path& folder);
 
 }  // namespace tenon
 

@@ -32,20 +32,6 @@ D make_device(const EngineOptions& options) {
   }
 }
 
-template <class Model>
-ModelConfig configure(const ModelFiles& files) {
-  need_files(files);
-  if (files.random) return *files.random;
-  ModelConfig c = Model::configure(*files.config);
-  if (!c.tied_head && is_bare_model(files)) {
-    check_layer_count(files, c);
-    const std::string head = Model::tensors(c).head.parts.front().name;
-    c.language_head = files.tensors->find(head) != nullptr;
-    c.tied_head = !c.language_head;
-  }
-  return c;
-}
-
 template <class Model, class Attend, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
 DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
   const ModelConfig config = configure<Model>(files);  // with as many positions as the files have

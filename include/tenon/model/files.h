@@ -64,6 +64,22 @@ bool holds_codes(const std::string& code);
 
 namespace detail {
 
+// The configuration of a model's files. A checkpoint that was saved without its head (architectures: ["...Model"]) has
+// none: it gives embeddings.
+template <class Model>
+ModelConfig configure(const ModelFiles& files) {
+  need_files(files);
+  if (files.random) return *files.random;
+  ModelConfig c = Model::configure(*files.config);
+  if (!c.tied_head && is_bare_model(files)) {
+    check_layer_count(files, c);
+    const std::string head = Model::tensors(c).head.parts.front().name;
+    c.language_head = files.tensors->find(head) != nullptr;
+    c.tied_head = !c.language_head;
+  }
+  return c;
+}
+
 // Whether the metadata of a GGUF file has a tokenizer.
 bool has_gguf_tokenizer(const Fields& metadata);
 

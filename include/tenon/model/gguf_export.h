@@ -136,11 +136,14 @@ QuantizeReport export_gguf(ModelList<Models...> families, const std::filesystem:
   detail::refuse_codes(files);
   const auto plan = with_model(families, model_type_of(files), [&](auto family) {
     using Model = decltype(family);
-    const ModelConfig config = Model::configure(*files.config);
+    const ModelConfig config = detail::configure<Model>(files);
     check_layer_count(files, config);
     if (!config.labels.empty())
       throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"),
                   "a GGUF file holds no classification head here");
+    if (!config.language_head)
+      throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"),
+                  "a GGUF file cannot say that a model has no language head");
     const DecoderSpec spec = Model::tensors(config);
     TensorSource(files, Model::name_prefix).check(spec, config.tied_head);
     if (is_model_file(source)) return detail::plan_gguf_copy(source, wanted);

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "tenon/checkpoint/config.h"
+#include "tenon/checkpoint/embedding_recipe.h"
 #include "tenon/checkpoint/gguf_model.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -89,6 +90,13 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
     std::string text = read_text_file(source / name, kLargest);
     if (std::string_view(name) == "config.json") text = without_quantization(text);
     files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
+  }
+  for (const std::string& module : pooling_folders(source)) {
+    const std::filesystem::path file = std::filesystem::path(module) / "config.json";
+    if (!std::filesystem::exists(source / file, ignored)) continue;
+    std::filesystem::create_directories(target / module);
+    const std::string text = read_text_file(source / file, kLargest);
+    files.emplace_back(target / file).write_at(0, std::as_bytes(std::span(text)));
   }
   return files;
 }

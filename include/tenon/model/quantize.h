@@ -289,7 +289,10 @@ inline constexpr std::array kCopiedFiles = {"config.json",
                                             "tokenizer_config.json",
                                             "special_tokens_map.json",
                                             "added_tokens.json",
-                                            "chat_template.jinja"};
+                                            "chat_template.jinja",
+                                            "modules.json",
+                                            "sentence_bert_config.json",
+                                            "config_sentence_transformers.json"};
 
 // Error invalid_request if the target is the source or has a model already.
 void check_target(const std::filesystem::path& target, const std::filesystem::path& source);
@@ -297,7 +300,8 @@ void check_target(const std::filesystem::path& target, const std::filesystem::pa
 // The other files and folders of a model's folder, sorted.
 std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Copies the small files of a model, byte for byte; only quantization_config is taken out of config.json. They appear
+// Copies the small files of a model, byte for byte, with those that say how it pools embeddings; only
+// quantization_config is taken out of config.json. They appear
 // with NewFile::publish. For a GGUF file they are written: config.json and, if it has a tokenizer, tokenizer.json and
 // tokenizer_config.json.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
@@ -316,7 +320,7 @@ template <ModelTraits... Models>
 SourceModel source_model(ModelList<Models...> families, const ModelFiles& files) {
   return with_model(families, model_type_of(files), [&](auto family) -> SourceModel {
     using Model = decltype(family);
-    const ModelConfig config = Model::configure(*files.config);
+    const ModelConfig config = configure<Model>(files);
     check_layer_count(files, config);
     return {tensors_of<Model>(config), config.tied_head, Model::name_prefix};
   });

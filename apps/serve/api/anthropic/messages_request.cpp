@@ -37,6 +37,13 @@ class ChatOfMessages {
     if (!list || list->empty()) fields_.refuse("messages", "must be a list that is not empty");
     for (std::size_t i = 0; i < list->size(); ++i)
       add_message((*list)[i], ordered_["messages"][i], block_path("messages", i));
+    // The API says that an answer goes on from a last message of the assistant.
+    const OrderedJson& last = messages_.back();
+    if (last["role"] == "assistant" && !last.contains("tool_calls") && !chat.contains("continue_final_message") &&
+        !chat.contains("add_generation_prompt")) {
+      chat["continue_final_message"] = true;
+      chat["add_generation_prompt"] = false;
+    }
     chat["messages"] = std::move(messages_);
     if (const Json* const stops = fields_.find("stop_sequences")) {
       if (fields_.has("stop")) fields_.refuse("stop_sequences", "stands beside stop; keep one of them");

@@ -158,7 +158,7 @@ class ChatOfResponses {
     const auto text = fields_.object("text", kResponsesText, unknown_);
     if (!text || !text->has("format")) return nullptr;
     OrderedJson format = written("text")["format"];
-    if (!format.is_object() || format.value("type", "") != "json_schema") return format;
+    if (!format.is_object() || format.value("type", OrderedJson()) != "json_schema") return format;
     OrderedJson schema = OrderedJson::object();
     for (const auto& [key, value] : format.items())
       if (key != "type") schema[key] = value;
