@@ -128,6 +128,7 @@ __global__ void __launch_bounds__(lanes::kThreads) route_kernel(RouteJob job) {
   wait_for_earlier();
   for (int e = half; e < job.experts; e += lanes::kRowsABlock) {
     lanes::products<1>(job.x.row(row), job.router + std::ptrdiff_t{e} * job.x.cols, job.x.cols, logits + e);
+    lanes::fence();  // all sixteen have written the product
     if (job.bias && lanes::lane() == 0) logits[e] = __fadd_rn(job.bias[e], logits[e]);
   }
   __syncthreads();
