@@ -55,6 +55,7 @@ MESSAGES = {
     "tenon: Weights<P> got": ("StoresMatrix", "EncodesBlocks"),
     "tenon: Head<P> got": ("StoresMatrix", "EncodesBlocks"),
     "tenon: Adapter<P> got": ("AdapterPolicy",),
+    "tenon: Draft<P> got": ("DraftPolicy",),
     "tenon: Attention<P> got": ("AttentionPolicy",),
     "tenon: Device<P> got": ("DevicePolicy", "MovesValues"),
     "tenon: Engine<Model, ...> needs": ("ModelTraits",),

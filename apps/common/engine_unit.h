@@ -6,6 +6,7 @@
 
 #include "menu.h"
 #include "tenon/cache/any_element.h"
+#include "tenon/draft/prompt_lookup.h"
 #include "tenon/engine/engine.h"
 #include "tenon/model/with_model.h"
 #include "tenon/weights/bfloat16.h"
@@ -115,7 +116,7 @@ MenuEntry menu_entry() {
   // Schedulers only decide which rows run. One type-erased scheduler serves them all and keeps the menu small.
   using Engine = tenon::Engine<tenon::AnyFamily<>, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
-                               tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
+                               tenon::Draft<tenon::PromptLookup>, tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
   return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, Engine::DeviceP::name},
           elements_of<CacheP>,
@@ -133,6 +134,7 @@ MenuEntry menu_entry() {
                                                                                        .adapters = s.adapters,
                                                                                        .merged = s.merged,
                                                                                        .prefix_reuse = s.prefix_reuse,
+                                                                                       .draft_tokens = s.draft_tokens,
                                                                                        .on_step = s.on_step});
             box->engine().adapter_policy() = s.lora;
             return box;

@@ -84,6 +84,10 @@ std::string model_type(const tenon::ModelFiles& files) {
 
 namespace {
 
+// With --draft: most guesses for a sequence in a step. A step of 9 rows costs little more than one of 8, and more
+// guesses in a row are rarely right.
+constexpr int kDraftTokens = 8;
+
 using Entries = std::vector<MenuEntry>;
 
 // An engine that the options name. kv and attention are single words here.
@@ -244,6 +248,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .cache_tokens = options.cache_tokens,
                              .positions = options.positions,
                              .prefix_reuse = options.prefix_reuse,
+                             .draft_tokens = options.draft == "none" ? 0 : kDraftTokens,
                              .cache_element = element_of(options.kv),
                              .direct_attention = options.attention == "direct",
                              .on_step = options.on_step});

@@ -75,6 +75,8 @@ void add_model_flags(CLI::App& app, ModelOptions& o) {
   std::vector<std::string> lora(std::begin(program::words::lora), std::end(program::words::lora));
   std::erase(lora, "merged");
   flags.choice("--lora", o.lora, lora, "how adapters are added");
+  flags.choice("--draft", o.draft, program::words::draft,
+               "how tokens are guessed, to verify several in a step; no answer changes");
   flags.choice("--device", o.device, program::words::device, "where it runs");
   flags.integer("--threads", o.threads, 1, 4096, "threads", "all cores");
   flags.integer("--batch", o.batch, 1, kMaxInt, "sequences at once");
@@ -355,7 +357,8 @@ std::vector<std::string> Settings::describe() const {
   const auto or_else = [](int value, const char* zero) { return value == 0 ? zero : std::to_string(value); };
   say("served-model-name", listed(served_model_names));
   say("engine", model.weights + " weights, " + model.cache + " cache of " + model.kv + ", " + model.attention +
-                    " attention, " + model.scheduler + " scheduler, " + model.lora + " adapters, on " + model.device);
+                    " attention, " + model.scheduler + " scheduler, " + model.lora + " adapters, " + model.draft +
+                    " draft, on " + model.device);
   say("threads", or_else(model.threads, "all cores"));
   say("batch", model.batch);
   say("token-budget", model.token_budget);

@@ -81,6 +81,8 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   add_number(app, "--max-wait-ms", o.max_wait_ms, 0, "50",
              "static scheduler: a batch that is not full starts after this wait");
   add_choice(app, "--lora", o.lora, words::lora, "how adapters are applied");
+  add_choice(app, "--draft", o.draft, words::draft,
+             "how tokens are guessed, to verify several in a step; no answer changes");
   app.add_option("--adapter-slots", o.adapter_slots,
                  "adapters in memory at once; a request for another one waits until one is idle")
       ->check(CLI::Range(1, kMaxInt))

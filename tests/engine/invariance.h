@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "differences.h"
+#include "known_texts.h"
 #include "random_requests.h"
 #include "tenon/cache/any_element.h"
 #include "tenon/schedule/fair.h"
@@ -117,7 +118,8 @@ inline std::string to_string(const Setup& s) {
   const EngineOptions& o = s.options;
   return to_string(s.kv) + " " + to_string(s.attend) + " " + to_string(s.cache) + " shape " + std::to_string(s.shape) +
          " budget " + std::to_string(o.token_budget) + " cache_tokens " + std::to_string(o.cache_tokens) + " reuse " +
-         std::to_string(o.prefix_reuse) + " threads " + std::to_string(o.threads) + " " + tenon::to_string(s.isa);
+         std::to_string(o.prefix_reuse) + " threads " + std::to_string(o.threads) + " guesses " +
+         std::to_string(o.draft_tokens) + " " + tenon::to_string(s.isa);
 }
 
 // Sizes of a model that divide nothing, for families that need no heads that divide the width.
@@ -141,7 +143,7 @@ using Factory = std::unique_ptr<AnyEngine> (*)(const Setup&);
 template <class AttentionP, class CacheP, class Model = Gpt2>
 std::unique_ptr<AnyEngine> make(const Setup& s, const ModelConfig& config) {
   using E = Engine<Model, Scheduler<AnyScheduler>, Cache<CacheP>, Attention<AttentionP>, Head<PoisonedHead>,
-                   Device<ChosenCpu>>;
+                   Draft<KnownTexts>, Device<ChosenCpu>>;
   ChosenCpu::next = {.threads = s.options.threads, .isa = s.isa};
   EngineOptions options = s.options;
   if constexpr (ChoosesElement<typename CacheP::View>) options.cache_element = s.kv;

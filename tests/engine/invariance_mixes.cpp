@@ -34,9 +34,9 @@ void print(const Totals& t, double seconds) {
   const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
   std::printf(
       "%llu answers, %llu tokens, %llu steps, %llu preemptions, %llu prompt tokens from the cache, %llu holds, "
-      "%llu cancelled, %llu failed, %llu further choices\n",
+      "%llu cancelled, %llu failed, %llu further choices, %llu of %llu guesses right\n",
       number(t.answers), number(t.tokens), number(t.steps), number(t.preemptions), number(t.hit_tokens),
-      number(t.holds), number(t.cancelled), number(t.failed), number(t.choices));
+      number(t.holds), number(t.cancelled), number(t.failed), number(t.choices), number(t.accepted), number(t.drafted));
   std::printf("%llu of %llu mixes: %llu differing bits (%.0f s)\n", number(t.equal), number(t.mixes), number(t.bits),
               seconds);
   std::fflush(stdout);
@@ -59,6 +59,8 @@ BOOST_AUTO_TEST_CASE(random_mixes_give_what_each_request_gives_alone) {
   BOOST_TEST(totals.cancelled > 0u);
   BOOST_TEST(totals.failed > 0u);
   BOOST_TEST(totals.choices > 0u);
+  BOOST_TEST(totals.accepted > totals.tokens / 10);        // guesses that were right ...
+  BOOST_TEST(totals.drafted > totals.accepted * 11 / 10);  // ... and wrong
   for (const char* kind :
        {"float32",     "bfloat16",   "int8",      "flash",      "direct",    "none",      "contiguous",
         "paged 16",    "paged 32",   "paged 64",  "sequential", "static",    "fair",      "longest first",

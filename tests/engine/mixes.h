@@ -129,6 +129,8 @@ inline Mix draw_mix(std::uint64_t seed, const Choices& choices) {
   mix.holds = chance(random, 3) ? 8 : 0;
   mix.cancels = chance(random, 3) ? 3 : 0;
   mix.tight = !chance(random, 3);
+  mix.setup.options.draft_tokens = pick(random, std::array{0, 1, 2, 3, 8});
+  mix.setup.options.draft_gain = 0;                      // verify every guess
   if (mix.setup.isa == Isa::portable) mix.tight = true;  // the slowest kernels need not compute the longest texts
   return mix;
 }
@@ -143,7 +145,7 @@ inline std::string to_string(const Mix& mix) {
 struct Totals {
   std::uint64_t mixes = 0, equal = 0, bits = 0;
   std::uint64_t answers = 0, tokens = 0, steps = 0, preemptions = 0, hit_tokens = 0, holds = 0, cancelled = 0,
-                failed = 0, choices = 0, adapted = 0, constrained = 0;
+                failed = 0, choices = 0, adapted = 0, constrained = 0, drafted = 0, accepted = 0;
   std::map<std::string, int> kinds;  // of caches, elements, schedulers, ...
 };
 
@@ -183,6 +185,8 @@ inline void record(const Mix& mix, const EngineStats& stats, const std::vector<C
   totals.steps += stats.steps;
   totals.preemptions += stats.preemptions;
   totals.hit_tokens += stats.prefix_hit_tokens;
+  totals.drafted += stats.drafted;
+  totals.accepted += stats.accepted;
   for (const Completion& answer : answers) {
     ++totals.answers;
     totals.failed += answer.reason == FinishReason::error;
@@ -212,12 +216,26 @@ inline std::vector<Request> requests_of(Mix& mix, const Pool& pool) {
   return requests;
 }
 
+// From now on KnownTexts guesses this answer.
+inline void know(const Request& request, const Completion& answer) {
+  const auto add = [&](const std::vector<TokenId>& ids) {
+    KnownTexts::texts.push_back(request.input_ids);
+    KnownTexts::texts.back().insert(KnownTexts::texts.back().end(), ids.begin(), ids.end());
+  };
+  add(answer.ids);
+  for (const Choice& other : answer.others) add(other.ids);
+}
+
 inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals) {
   const std::vector<Request> requests = requests_of(mix, pool);
   for (const Request& request : requests) {
     totals.adapted += !request.adapters.empty();
     totals.constrained += request.constraint != nullptr;
   }
+  std::vector<Completion> expected;
+  for (const int member : mix.members) expected.push_back(pool.answer(member));
+  KnownTexts::texts.clear();
+  for (std::size_t i = 0; i < requests.size(); ++i) know(requests[i], expected[i]);
   const auto engine = factory(mix.setup);
   Random random(mix.seed + 2);
   Run run(*engine);
@@ -232,8 +250,6 @@ inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals)
   }
   if (!engine->idle() || engine->cache_stats().used_tokens != 0)
     throw std::runtime_error("the engine still holds requests or cache");
-  std::vector<Completion> expected;
-  for (const int member : mix.members) expected.push_back(pool.answer(member));
   totals.holds += disturber.held;
   record(mix, engine->stats(), run.answers(), totals);
   return compare(expected, run.answers());

@@ -33,7 +33,7 @@ class Run(ProgramTest):
 
     def test_counters(self):
         _, counters = self.answers([GOOD])
-        self.assertEqual(set(counters), {"steps", "preemptions", "prefix_hit_tokens", "tokens", "seconds"})
+        self.assertEqual(set(counters), {"steps", "preemptions", "prefix_hit_tokens", "drafted", "accepted", "tokens", "seconds"})
         self.assertEqual((counters["steps"], counters["tokens"]), (4, 4))
         answers, counters = self.answers([])
         self.assertEqual((answers, counters["steps"]), ([], 0))

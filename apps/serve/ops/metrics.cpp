@@ -61,6 +61,8 @@ void write_service(Exposition& out, const tenon::ServiceStats& s) {
   counter("tenon_tokens_total", "Tokens generated.", s.engine.tokens);
   counter("tenon_preemptions_total", "Sequences that gave way to others and were computed again.",
           s.engine.preemptions);
+  counter("tenon_drafted_tokens_total", "Guessed tokens that were verified (--draft).", s.engine.drafted);
+  counter("tenon_accepted_tokens_total", "Guessed tokens that were right.", s.engine.accepted);
   counter("tenon_prefix_hit_tokens_total", "Prompt tokens that were found in the cache.", s.engine.prefix_hit_tokens);
   out.gauge("tenon_cache_bytes", "Bytes of the cache of keys and values.", s.cache.bytes);
   out.gauge("tenon_cache_capacity_tokens", "Tokens that the cache holds at most.", s.cache.capacity_tokens);

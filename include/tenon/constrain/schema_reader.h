@@ -153,9 +153,9 @@ class SchemaReader {
       if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value), false, at(keyword)};
       if (!has(exclusive)) return;
       const bool four = schema_[exclusive].is_boolean();
-      const Draft draft = c_.sources.draft();
-      if (draft == Draft::four && !four) invalid(exclusive, "must be true or false in draft 4");
-      if (four && (draft == Draft::four || draft == Draft::unnamed)) {
+      const SchemaDraft draft = c_.sources.draft();
+      if (draft == SchemaDraft::four && !four) invalid(exclusive, "must be true or false in draft 4");
+      if (four && (draft == SchemaDraft::four || draft == SchemaDraft::unnamed)) {
         if (side) side->exclusive = schema_[exclusive].get<bool>();
         return;
       }

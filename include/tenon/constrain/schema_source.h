@@ -33,7 +33,7 @@ struct Source {
   /// JSON pointer, for errors.
   std::string at;
   const Json* resource;  ///< where a $ref in it starts (JSON Schema 2020-12, core, 8.2.1)
-  Draft draft;           ///< of the whole document
+  SchemaDraft draft;     ///< of the whole document
 
   /// Whether the subschema has the keyword and its draft knows it.
   bool has(std::string_view keyword) const { return speaks(draft, *schema, keyword); }
@@ -55,7 +55,7 @@ class Sources {
 
   const Source& source(Literal literal) const { return sources_[static_cast<std::size_t>(literal / 2)]; }
   const std::vector<Literal>& literals(Meet meet) const { return *meets_[static_cast<std::size_t>(meet)]; }
-  Draft draft() const { return draft_; }          ///< of the whole document
+  SchemaDraft draft() const { return draft_; }    ///< of the whole document
   Meet root() { return at(root_, "#", &root_); }  ///< the set for the document itself
 
   /// The subschema under a keyword.
@@ -200,7 +200,7 @@ class Sources {
   }
 
   const Json& root_;
-  const Draft draft_;
+  const SchemaDraft draft_;
   int hops_ = 0;
   std::deque<Source> sources_;  // references to elements stay valid
   std::map<const Json*, int> numbers_;

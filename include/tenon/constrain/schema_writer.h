@@ -24,7 +24,7 @@ class SchemaWriter {
       : c_(context),
         e_(context.e()),
         unions_(unions),
-        marks_(e_, context.options.whitespace, context.sources.draft() == Draft::four) {}
+        marks_(e_, context.options.whitespace, context.sources.draft() == SchemaDraft::four) {}
 
   /// The expression of all texts; kNever where no value satisfies the set.
   Expr write(Meet root) {

@@ -52,6 +52,15 @@ struct Adapter {
       "see docs/policies.md#adapter");
 };
 
+/// Which tokens are guessed and verified together: NoDraft by default.
+template <class P>
+struct Draft {
+  static_assert(
+      DraftPolicy<P>,
+      "tenon: Draft<P> got a type that is no draft policy; it must be copyable and default constructible and have "
+      "void draft(const DraftState&, DraftWriter&); see docs/policies.md#draft");
+};
+
 /// How attention is computed: FlashAttention by default.
 template <class P>
 struct Attention {
@@ -77,6 +86,7 @@ struct cache_axis {};
 struct weights_axis {};
 struct head_axis {};
 struct adapter_axis {};
+struct draft_axis {};
 struct attention_axis {};
 struct device_axis {};
 
@@ -106,6 +116,8 @@ struct choice<Head<P>> : choice_of<head_axis, P, WeightPolicy<P>> {};
 template <class P>
 struct choice<Adapter<P>> : choice_of<adapter_axis, P, AdapterPolicy<P>> {};
 template <class P>
+struct choice<Draft<P>> : choice_of<draft_axis, P, DraftPolicy<P>> {};
+template <class P>
 struct choice<Attention<P>> : choice_of<attention_axis, P, AttentionPolicy<P>> {};
 template <class P>
 struct choice<Device<P>> : choice_of<device_axis, P, DevicePolicy<P>> {};
@@ -130,12 +142,13 @@ template <class... Cs>
 struct CheckChoices {
   static_assert((choice<Cs>::known && ...),
                 "tenon: Engine<Model, ...> got something that is no axis; wrap policies as Scheduler<P>, Cache<P>, "
-                "Weights<P>, Head<P>, Adapter<P>, Attention<P> or Device<P>; see docs/policies.md");
+                "Weights<P>, Head<P>, Adapter<P>, Draft<P>, Attention<P> or Device<P>; see docs/policies.md");
   static_assert(count<scheduler_axis, Cs...> <= 1, "tenon: Engine got two Scheduler<P>; keep one");
   static_assert(count<cache_axis, Cs...> <= 1, "tenon: Engine got two Cache<P>; keep one");
   static_assert(count<weights_axis, Cs...> <= 1, "tenon: Engine got two Weights<P>; keep one");
   static_assert(count<head_axis, Cs...> <= 1, "tenon: Engine got two Head<P>; keep one");
   static_assert(count<adapter_axis, Cs...> <= 1, "tenon: Engine got two Adapter<P>; keep one");
+  static_assert(count<draft_axis, Cs...> <= 1, "tenon: Engine got two Draft<P>; keep one");
   static_assert(count<attention_axis, Cs...> <= 1, "tenon: Engine got two Attention<P>; keep one");
   static_assert(count<device_axis, Cs...> <= 1, "tenon: Engine got two Device<P>; keep one");
 };

@@ -14,6 +14,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts/device.h"
+#include "tenon/core/draft.h"
 #include "tenon/core/elements.h"
 #include "tenon/core/logits_processor.h"
 #include "tenon/core/low_rank.h"
@@ -294,6 +295,16 @@ concept AdapterPolicy = std::copyable<P> && std::default_initializable<P> &&
 template <class P>
 concept MergesAtLoad = AdapterPolicy<P> && requires {
   requires P::merges_at_load;
+};
+
+// ---- Draft<P>: which tokens are guessed and then verified in one step. Guesses change no answer.
+
+/// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called once for each text that gets its
+/// next token in a step, on the engine's thread. Its time adds to the step's.
+template <class P>
+concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&
+    requires(P p, const DraftState& state, DraftWriter& out) {
+  { p.draft(state, out) } -> std::same_as<void>;
 };
 
 // ---- Attention<P>: the algorithm, and hooks that are const, pure and thread-safe; formula: ops/attention.h.

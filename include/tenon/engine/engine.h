@@ -21,8 +21,10 @@
 #include "tenon/core/axes.h"
 #include "tenon/core/request.h"
 #include "tenon/device/memory_count.h"
+#include "tenon/draft/no_draft.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/completion.h"
+#include "tenon/engine/drafter.h"
 #include "tenon/engine/failure.h"
 #include "tenon/engine/fingerprint.h"
 #include "tenon/engine/formats.h"
@@ -57,6 +59,7 @@ class Engine : private detail::SteppedEngine {
   using WeightP = detail::policy_of<weights_axis, Weights<Float32>, Choices...>;
   using HeadP = detail::policy_of<head_axis, Head<WeightP>, Choices...>;
   using AdapterP = detail::policy_of<adapter_axis, Adapter<SegmentedLoRA>, Choices...>;
+  using DraftP = detail::policy_of<draft_axis, Draft<NoDraft>, Choices...>;
   using AttentionP = detail::policy_of<attention_axis, Attention<FlashAttention>, Choices...>;
   using DeviceP = detail::policy_of<device_axis, Device<Cpu>, Choices...>;
   using WeightView = typename WeightP::View;
@@ -145,6 +148,8 @@ class Engine : private detail::SteppedEngine {
   auto& adapters() requires(AdapterP::adds_at_runtime) { return *adapters_; }
   /// How the rows of the next steps are grouped by adapter. Change it between steps.
   AdapterP& adapter_policy() { return adapter_policy_; }
+  /// The policy that guesses tokens (EngineOptions::draft_tokens). Change it between steps.
+  DraftP& draft_policy() { return draft_policy_; }
 
   /// Ends a request; false if it has ended already. Its tokens so far stand; its last event says `reason`.
   bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) {
@@ -259,9 +264,19 @@ class Engine : private detail::SteppedEngine {
     const Plan& plan = open_.queue().plan(cache_.ledger(), options_.token_budget, now);
     update_stats();
     if (plan.slices.empty()) return false;
+    draft(plan);
     assemble(plan, ahead_.next(), now);
     forward_pass(ahead_.next());
     return true;
+  }
+
+  // Adds guesses to the plan that the queue has just made.
+  void draft([[maybe_unused]] const Plan& plan) {
+    if constexpr (!std::is_same_v<DraftP, NoDraft> && !PicksAhead<DeviceP, HeadView>) {
+      const DrafterLimits limits{options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab};
+      const int drafted = drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), limits);
+      stats_.drafted += static_cast<std::uint64_t>(drafted);
+    }
   }
 
   void assemble(const Plan& plan, Step& step, TimePoint now) {
@@ -292,8 +307,12 @@ class Engine : private detail::SteppedEngine {
 
   void pick(Step& step) {
     if (step.picks_ahead) return;
-    picker_.run(device_, step, weights_.parts().head, config_, open_.queue(), open_.active());
+    pick_round(step, 0);
     pool_rows(device_, step, config_.logit_scale, open_.active());
+  }
+
+  void pick_round(Step& step, int round) {
+    picker_.run(device_, step, round, weights_.parts().head, config_, open_.queue(), open_.active());
   }
 
   // Books the step: its rows are in the cache, its picks are appended, and requests that end leave.
@@ -304,7 +323,11 @@ class Engine : private detail::SteppedEngine {
         if (ahead_.launch(open_.queue(), [&] { return launch(Clock::now()); })) ++stats_.launched_ahead;
         picker_.collect(step, open_.queue(), open_.active());
       }
-      open_.append_picks(step, picker_, config_.eos, cache_.ledger());
+      open_.append_picks(step, 0, picker_, config_.eos, cache_.ledger());
+      for (int round = 1; round < step.rounds; ++round) {
+        pick_round(step, round);
+        open_.append_picks(step, round, picker_, config_.eos, cache_.ledger());
+      }
       open_.end_scored(step, cache_.ledger());
     } catch (const std::exception& error) {
       fail_step(step, error.what());
@@ -363,6 +386,8 @@ class Engine : private detail::SteppedEngine {
     const auto end = Clock::now();
     stats_.seconds += std::chrono::duration<double>(end - begin).count();
     update_stats();
+    if (!step.reads_prompts)
+      drafter_.cost().measure(step.plan.rows, std::chrono::duration<double>(end - begin).count());
     const auto began = std::max(step.begin, std::exchange(last_end_, end));
     if (!options_.on_step) return;
     const auto failure = detail::attempt([&] { options_.on_step({stats_.steps, began, end, step.report}); });
@@ -379,6 +404,7 @@ class Engine : private detail::SteppedEngine {
     stats_.preemptions = queue.preemptions;
     stats_.prefix_hit_tokens = queue.prefix_hit_tokens;
     stats_.tokens = open_.tokens();
+    stats_.accepted = open_.accepted();
     stats_.running = open_.queue().running();
     stats_.waiting = open_.queue().waiting();
   }
@@ -398,6 +424,8 @@ class Engine : private detail::SteppedEngine {
   DecoderState<DeviceP, WeightView> state_;
   AttentionP attention_;
   AdapterP adapter_policy_;
+  DraftP draft_policy_;
+  Drafter drafter_;
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;
   Batch batch_;
   RunAhead<DeviceP, HeadView> ahead_;

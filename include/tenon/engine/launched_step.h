@@ -17,8 +17,12 @@ namespace tenon {
 struct LogitRow {
   SeqId seq;
   int position;
-  bool pick;          ///< at the last known token: a token is picked from it
-  bool gone = false;  ///< its sequence has ended since the launch, or has left the cache
+  bool pick;  ///< at the last known token or a guessed one: a token is picked from it
+  bool gone =
+      false;  ///< its sequence has ended since the launch, or has left the cache, or a guess before it was wrong
+  /// Rows of one round are picked at once. Rows of a later round have a constraint or a processor, which needs the
+  /// tokens before them.
+  int round = 0;
 };
 
 namespace detail {
@@ -40,6 +44,8 @@ struct LaunchedStep {
   Plan plan;
   std::vector<LogitRow> rows;   ///< in the order of its hidden rows
   std::size_t logit_rows = 0;   ///< the first of `rows`, which need logits; the others are pooled (RowPool)
+  int rounds = 1;               ///< more than every LogitRow::round
+  bool reads_prompts = false;   ///< rows of prompts are in it
   std::vector<StepRow> report;  ///< for EngineOptions::on_step
   TimePoint begin{};
   MatrixView<const float> hidden{};  ///< [rows.size(), hidden] on the device, until the next forward pass
@@ -56,28 +62,42 @@ struct LaunchedStep {
     begin = now;
     rows.clear();
     logit_rows = 0;
+    rounds = 1;
+    reads_prompts = false;
     report.clear();
     batch.clear();
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue.sequence(slice.seq);
       SequenceOutput& output = active.output(slice.seq);
       output.begin(now);
+      reads_prompts = reads_prompts || s.cached < s.prompt_tokens;
       if (watched)
         report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch.tokens.size());
       batch.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch.sequences.size()),
                                  s.read_at_once(), s.adapters.get(), s.adapters_from});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
-        const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
+        const int guesses = position + 1 - s.known();  // before the token that this row yields
+        const bool picks_next = guesses >= 0 && s.remaining() > guesses;
         const bool pooled = output.pool().wants(position);
         if (picks_next || pooled || output.wants_logits(position, s.prompt_tokens)) {
           batch.logit_rows.push_back(static_cast<int>(batch.tokens.size()));
-          rows.push_back({slice.seq, position, picks_next});
+          const bool in_turn = output.constraint() || output.processor();
+          rows.push_back({slice.seq, position, picks_next, false, in_turn ? std::max(guesses, 0) : 0});
+          rounds = std::max(rounds, rows.back().round + 1);
           if (!pooled) logit_rows = rows.size();
         }
         batch.tokens.push_back(s.tokens[static_cast<std::size_t>(position)]);
         batch.positions.push_back(position);
       }
+    }
+  }
+
+  /// Marks the rows of this sequence after row i: they read a token that is not in the text.
+  void forget_after(std::size_t i) {
+    for (std::size_t j = i + 1; j < rows.size() && rows[j].seq == rows[i].seq; ++j) {
+      rows[j].gone = true;
+      rows[j].pick = false;
     }
   }
 

@@ -29,6 +29,7 @@ class OpenSequences {
   const ActiveRequests& active() const { return active_; }
   RetiredAdapters<DeviceP>& retired() { return retired_; }  ///< of sequences that have ended
   std::uint64_t tokens() const { return tokens_; }          ///< that were picked so far
+  std::uint64_t accepted() const { return accepted_; }      ///< of these, tokens that had been guessed
 
   /// Takes all sequences of a request, or none where it throws.
   template <CacheLedger L>
@@ -65,12 +66,14 @@ class OpenSequences {
     return for_all(request, [&](SeqId seq) { return queue_.resume(seq); });
   }
 
-  /// Appends what `picker` has picked for a committed step, emits its events, and ends sequences at their last token.
+  /// Appends what `picker` has picked for a round of a committed step, emits its events, and ends sequences at their
+  /// last token. Where a pick is not the guessed token, the sequence's later rows are gone.
   template <class Step, class Picker, CacheLedger L>
-  void append_picks(const Step& step, Picker& picker, const std::vector<TokenId>& eos, L& ledger) {
+  void append_picks(Step& step, int round, Picker& picker, const std::vector<TokenId>& eos, L& ledger) {
     for (std::size_t i = 0; i < step.rows.size(); ++i) {
       const LogitRow& row = step.rows[i];
-      if (row.pick && active_.writes(row.seq)) append(row.seq, picker.outcome(i), step.picks_ahead, eos, ledger);
+      if (!row.pick || row.round != round || !active_.writes(row.seq)) continue;
+      if (!append(row.seq, picker.outcome(i), step.picks_ahead, eos, ledger)) step.forget_after(i);
     }
   }
 
@@ -98,18 +101,21 @@ class OpenSequences {
   }
 
  private:
-  // in_queue: the queue holds kUnknownToken in the token's place.
+  // in_queue: the queue holds kUnknownToken in the token's place. True if the token was guessed and the text goes on.
   template <CacheLedger L>
-  void append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, L& ledger) {
+  bool append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, L& ledger) {
     SequenceOutput& output = active_.output(seq);
-    if (!output.failure().empty()) return;
+    if (!output.failure().empty()) return false;
     if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure, ledger);
     Pick& pick = *outcome.pick;
+    bool guessed = false;
     if (in_queue)
       queue_.learn(seq, pick.token);
     else
-      queue_.append(seq, pick.token);
+      guessed = queue_.append(seq, pick.token);
     ++tokens_;
+    accepted_ += guessed;
+    output.guesses().verify(pick.token);
     if (output.options().logits_hash) output.add_to_hash(outcome.row_hash);
     SequenceOutput::Written written;
     try {
@@ -120,7 +126,9 @@ class OpenSequences {
       return fail(seq, Error::Kind::internal, error.what(), ledger);
     }
     active_.token(seq, pick, std::move(written.text), written.reason.has_value());
-    if (written.reason) finish(seq, *written.reason, ledger);
+    if (!written.reason) return guessed;
+    finish(seq, *written.reason, ledger);
+    return false;
   }
 
   template <CacheLedger L>
@@ -129,13 +137,14 @@ class OpenSequences {
     remove(seq, ledger);
   }
 
-  // One sequence that fails ends its request.
+  // One sequence that fails ends its request. Returns false.
   template <CacheLedger L>
-  void fail(SeqId seq, Error::Kind kind, std::string error, L& ledger) {
+  bool fail(SeqId seq, Error::Kind kind, std::string error, L& ledger) {
     const RequestId request = active_.output(seq).request();
     const std::vector<SeqId> writing = *active_.writing(request);
     active_.fail(request, kind, std::move(error));
     for (const SeqId each : writing) remove(each, ledger);
+    return false;
   }
 
   template <CacheLedger L>
@@ -157,7 +166,7 @@ class OpenSequences {
   bool keeps_tokens_;
   ActiveRequests active_;
   RetiredAdapters<DeviceP> retired_;
-  std::uint64_t tokens_ = 0;
+  std::uint64_t tokens_ = 0, accepted_ = 0;
 };
 
 }  // namespace tenon

@@ -13,6 +13,8 @@ TENON_INLINE EngineOptions checked(const EngineOptions& o) {
   detail::require(o.positions >= 0, "positions", "must be 0 (the model's own) or more");
   detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
   detail::require(o.device_index >= 0, "device_index", "must be 0 or more");
+  detail::require(o.draft_tokens >= 0, "draft_tokens", "must be 0 (none) or more");
+  detail::require(o.draft_gain >= 0, "draft_gain", "must be 0 (verify every guess) or more");
   return o;
 }
 

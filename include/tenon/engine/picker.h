@@ -57,7 +57,7 @@ class Picker {
                   [[maybe_unused]] const Queue& queue, [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       if (step.logit_rows < step.rows.size()) return false;
-      rows_ = step.rows;
+      rows_.assign(step.rows.begin(), step.rows.end());
       const int rows = static_cast<int>(rows_.size());
       count_candidates(0, rows, config.vocab, queue, active);
       pick_rows_.clear();
@@ -108,13 +108,17 @@ class Picker {
     }
   }
 
-  /// Computes logits, scores prompts and picks tokens on the host, in blocks of rows.
+  /// Computes logits, scores prompts and picks tokens on the host, in blocks of rows: for the rows of one round.
   template <class Queue>
-  void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
-           ActiveRequests& active) {
+  void run(DeviceP& device, const Step& step, int round, const HeadView& head_view, const ModelConfig& config,
+           const Queue& queue, ActiveRequests& active) {
     const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
-    rows_ = std::span(step.rows).first(step.logit_rows);
+    rows_.assign(step.rows.begin(), step.rows.begin() + static_cast<std::ptrdiff_t>(step.logit_rows));
+    for (LogitRow& row : rows_) {
+      row.gone = row.gone || row.round != round;
+      row.pick = row.pick && !row.gone;
+    }
     outcomes_.assign(rows_.size(), {});
     if (std::all_of(rows_.begin(), rows_.end(), [](const LogitRow& row) { return row.gone; })) return;
     const int rows = static_cast<int>(rows_.size());
@@ -349,7 +353,7 @@ class Picker {
                            const Sequence& s, const ActiveRequests& active) {
     return {.logits = logits,
             .prompt = prompt_of(s),
-            .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
+            .generated = std::span(s.tokens).subspan(index(s.prompt_tokens), index(row.position + 1 - s.prompt_tokens)),
             .options = active.output(row.seq).options(),
             .position = row.position + 1,
             .mask = mask,
@@ -391,7 +395,7 @@ class Picker {
   std::vector<const TableChange*> head_changes_;  // [rows of a block]
   typename DeviceP::Memory picks_;                // [rows] TokenId, of pick_ahead()
   std::vector<PickRow> pick_rows_;                // [rows], likewise
-  std::span<const LogitRow> rows_;                // of the current step: those that need logits
+  std::vector<LogitRow> rows_;                    // of the current step and round: those that need logits
   std::vector<PickOutcome> outcomes_;
   std::vector<std::uint32_t> masks_;  // [rows of a block, words] where a row has one
   std::vector<bool> masked_;          // [rows of a block]

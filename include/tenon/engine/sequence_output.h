@@ -10,6 +10,7 @@
 #include "tenon/core/constraint.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/guess_record.h"
 #include "tenon/engine/row_pool.h"
 #include "tenon/engine/stop_matcher.h"
 
@@ -27,6 +28,7 @@ class SequenceOutput {
   OutputText& text() { return text_; }
   const AnyLogitsProcessor& processor() const { return processor_; }
   ConstraintState* constraint() const { return constraint_.get(); }  ///< null: any tokens
+  GuessRecord& guesses() { return guesses_; }
   RowPool& pool() { return pool_; }
   const RowPool& pool() const { return pool_; }
   /// Why scores or rows of the prompt are of no use: a value was not finite. Empty: no failure.
@@ -72,6 +74,7 @@ class SequenceOutput {
   std::unique_ptr<ConstraintState> constraint_;
   AnyLogitsProcessor processor_;
   RowPool pool_;
+  GuessRecord guesses_;
   std::shared_ptr<Scores> scores_;  // null: the request asks for none
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored

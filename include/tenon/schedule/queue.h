@@ -35,31 +35,12 @@ class RequestQueue {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
     if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
     check_cache_room(request.tokens.size(), request.max_new_tokens, ledger.capacity_tokens());
+    [[maybe_unused]] const SeqId parent = request.parent;
     while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
-    Sequence s;
-    s.seq = seq;
-    s.request = request.request;
-    s.choice = request.choice;
-    s.tokens = std::move(request.tokens);
-    s.tokens.reserve(cache_tokens_of(s.tokens.size(), request.max_new_tokens) + 1);
-    s.prompt_tokens = s.known();
-    s.max_new_tokens = request.max_new_tokens;
-    s.arrival = request.arrival;
-    s.adapter = request.adapter;
-    s.priority = request.priority;
-    s.client = request.client;
-    s.ordinal = request.ordinal;
-    s.tag = request.tag;
-    s.deadline = request.deadline;
-    s.identity = std::move(request.identity);
-    s.adapters = std::move(request.adapters);
-    s.adapters_from = request.adapters_from;
-    s.share_limit = request.share_limit;
-    s.reuse_limit = request.reuse_limit;
-    const auto added = sequences_.emplace(seq, std::move(s)).first;
+    const auto added = sequences_.emplace(seq, make_sequence(seq, std::move(request))).first;
     try {
-      if constexpr (ForksSequences<L>) await_parent(added->second, request.parent);
+      if constexpr (ForksSequences<L>) await_parent(added->second, parent);
       if (!added->second.awaits_parent) waiting_.push_back(added->second.candidate());
     } catch (...) {
       sequences_.erase(added);
@@ -73,6 +54,7 @@ class RequestQueue {
   /// chose to wait. Valid until the next call.
   template <CacheLedger L>
   const Plan& plan(L& ledger, int token_budget, TimePoint now) {
+    for (Sequence* s : running_) s->forget_guesses();  // of a step that failed
     forget_uncommitted(ledger);
     forget_outgrown(ledger);
     for (admitting_ = true;;) {
@@ -98,19 +80,40 @@ class RequestQueue {
     return plan_;
   }
 
-  /// The step was computed: its tokens are in the cache. Skips sequences that were cancelled or held meanwhile.
+  /// Adds guessed tokens to slice `index` of the last plan, which must end the known tokens. It takes the first of
+  /// `tokens`, as many as the sequence may write before its last token and the cache has room for, and returns their
+  /// number. Call it between plan and commit.
+  template <CacheLedger L>
+  int guess(std::size_t index, std::span<const TokenId> tokens, L& ledger) {
+    Plan::Slice& slice = plan_.slices[index];
+    Sequence& s = at(slice.seq);
+    if (!keeps_tokens() || s.guessed > 0 || !ends_known_tokens(slice)) return 0;
+    const int most = std::min(static_cast<int>(tokens.size()), s.most_guesses(recompute_after_));
+    if (most <= 0) return 0;
+    const int count = std::min(most, room_.reserve(ledger, s, slice.tokens + most) - slice.tokens);
+    if (count <= 0) return 0;
+    s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.begin() + count);
+    s.guessed = count;
+    slice.tokens += count;
+    plan_.rows += count;
+    return count;
+  }
+
+  /// The step was computed: its tokens are in the cache. Skips sequences that were cancelled or held meanwhile. Guessed
+  /// tokens count from append() on.
   template <CacheLedger L>
   void commit(const Plan& plan, L& ledger) {
     served_.clear();
     for (const Plan::Slice& slice : plan.slices) {
       Sequence* s = find(slice.seq);
       if (!s || s->state != Sequence::State::running) continue;
-      account(*s, slice.tokens);
+      const int tokens = slice.tokens - s->guessed;
+      account(*s, tokens);
       if (!keeps_tokens()) {
         room_.give_back(ledger, *s);
         continue;
       }
-      s->cached += slice.tokens;
+      s->cached += tokens;
       room_.publish(ledger, *s);
       room_.trim(ledger, *s);
       if (s->pending() == 0) release_children(*s);
@@ -125,14 +128,28 @@ class RequestQueue {
   /// between plan and commit.
   bool ends_known_tokens(const Plan::Slice& slice) const {
     const Sequence& s = sequence(slice.seq);
-    return s.cached + slice.tokens == s.known();
+    return s.cached + slice.tokens - s.guessed == s.known();
   }
 
   /// Appends a picked token; kUnknownToken where the host does not know it yet. learn() sets it before the next commit.
-  void append(SeqId seq, TokenId token) {
+  /// True if this token was guessed: then its keys are in the cache, and a token is picked from the next row, too.
+  /// Otherwise the sequence's other guesses are forgotten.
+  bool append(SeqId seq, TokenId token) {
     Sequence& s = at(seq);
+    if (s.guessed > 0 && s.tokens[static_cast<std::size_t>(s.known())] == token) {
+      --s.guessed;
+      ++s.cached;
+      s.computed = std::max(s.computed, s.cached);
+      if constexpr (KeepsAccounts<P>) {
+        const Served more{.seq = seq, .adapter = s.adapter, .new_tokens = 1, .client = s.client};
+        policy_.served(std::span(&more, 1));
+      }
+      return true;
+    }
+    if (s.guessed > 0) s.forget_guesses();
     s.tokens.push_back(token);
     if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
+    return false;
   }
   void learn(SeqId seq, TokenId token) { at(seq).tokens.back() = token; }
 
@@ -147,6 +164,8 @@ class RequestQueue {
   bool cancel(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
     if (!s) return false;
+    // Commit did not know of tokens that were guessed right.
+    if (keeps_tokens() && s->cached > 0 && !s->outgrown) room_.publish(ledger, *s);
     room_.give_back(ledger, *s);
     withdraw(*s);
     release_children(*s);
@@ -161,6 +180,7 @@ class RequestQueue {
   bool hold(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
     if (!s || s->on_hold) return false;
+    s->forget_guesses();
     room_.give_back(ledger, *s);
     withdraw(*s);
     s->on_hold = true;

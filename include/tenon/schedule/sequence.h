@@ -52,7 +52,8 @@ struct Sequence {
   SeqId seq = 0;
   RequestId request = 0;
   int choice = 0;
-  std::vector<TokenId> tokens;  ///< the prompt, then generated tokens
+  std::vector<TokenId> tokens;  ///< the prompt, then generated tokens, then guessed ones
+  int guessed = 0;              ///< of `tokens`, the last ones, which this step verifies (RequestQueue::guess)
   int prompt_tokens = 0;
   int cached = 0;    ///< tokens whose keys and values are in the cache
   int reserved = 0;  ///< tokens that the cache has room for, cached <= reserved; those that a window has passed count
@@ -81,7 +82,8 @@ struct Sequence {
   int reused = 0;                ///< of `cached`, tokens that move_in() found
   std::uint64_t planned_in = 0;  ///< the attempt at a plan that granted it rows
 
-  int known() const { return static_cast<int>(tokens.size()); }
+  /// Tokens that are certain.
+  int known() const { return static_cast<int>(tokens.size()) - guessed; }
   int pending() const { return known() - cached; }
   /// Tokens that are read as a prompt, by which dynamic and longrope tell texts apart.
   int read_at_once() const { return read_again > 0 ? read_again : prompt_tokens; }
@@ -91,9 +93,19 @@ struct Sequence {
   bool has_written_all() const { return remaining() <= 0 && (generated() > 0 || computed >= prompt_tokens); }
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   /// The most tokens that the cache will hold of it.
-  int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
+  int cache_end() const { return static_cast<int>(cache_tokens_of(static_cast<std::size_t>(known()), remaining())); }
+  /// Tokens that may be guessed: those before the last one. A text that is to be read again once it has more than
+  /// `recompute_after` tokens is not guessed beyond them, as its keys are others then (0: it never is).
+  int most_guesses(int recompute_after) const;
+  void forget_guesses() {
+    tokens.resize(static_cast<std::size_t>(known()));
+    guessed = 0;
+  }
   Candidate candidate() const;
 };
+
+/// A sequence that waits. Its tokens have room for all that it may write.
+Sequence make_sequence(SeqId seq, NewSequence request);
 
 /// Refuses what a sequence's cache can never hold: error capacity, field `prompt`. capacity: tokens of one sequence.
 void check_cache_room(std::size_t prompt, int max_new_tokens, int capacity);

@@ -5,6 +5,7 @@
 #include "tenon/testing/attention_laws.h"
 #include "tenon/testing/cache_laws.h"
 #include "tenon/testing/device_laws.h"
+#include "tenon/testing/draft_laws.h"
 #include "tenon/testing/model_laws.h"
 #include "tenon/testing/scheduler_laws.h"
 #include "tenon/testing/sharing_laws.h"

@@ -1,0 +1,67 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tenon/core/require.h"
+#include "tenon/engine/row_cost.h"
+
+namespace tenon {
+
+TENON_INLINE void RowCost::measure(int rows, double seconds) {
+  if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
+  double& mean = seconds_[static_cast<std::size_t>(rows)];
+  mean = mean == 0 ? seconds : mean + kNew * (seconds - mean);
+}
+
+TENON_INLINE double RowCost::of(int rows) const {
+  int below = std::min(rows, kMostRows), above = std::max(rows, 1);
+  while (below > 0 && seconds_[static_cast<std::size_t>(below)] == 0) --below;
+  while (above <= kMostRows && seconds_[static_cast<std::size_t>(above)] == 0) ++above;
+  const bool has_below = below > 0, has_above = above <= kMostRows;
+  const double low = has_below ? seconds_[static_cast<std::size_t>(below)] : 0;
+  const double high = has_above ? seconds_[static_cast<std::size_t>(above)] : 0;
+  if (has_below && below == rows) return low;
+  if (has_below && has_above) return low + (high - low) * (rows - below) / (above - below);
+  if (has_below) return low * (1 + kRowShare * (rows - below));
+  if (has_above) return high / (1 + kRowShare * (above - rows));
+  return 1 + kRowShare * (rows - 1);
+}
+
+namespace detail {
+
+// the offer whose next guess is most likely to count; offers.size(): none has another one. chances: of each offer's
+// next guess.
+inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const double> chances,
+                             std::span<const int> taken) {
+  std::size_t best = offers.size();
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    if (taken[i] < offers[i].tokens && (best == offers.size() || chances[i] > chances[best])) best = i;
+  }
+  return best;
+}
+
+}  // namespace detail
+
+TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const DraftLimits& limits, const RowCost& cost) {
+  constexpr double kMostDelay = 1.02;
+  std::vector<double> chances;
+  for (const DraftOffer& offer : offers) chances.push_back(offer.chance);
+  std::vector<int> taken(offers.size(), 0);
+  const double alone = cost.of(limits.rows);
+  double tokens = limits.picking, best = limits.gain * tokens / alone;
+  for (int count = 1; count <= limits.most; ++count) {
+    const std::size_t next = detail::likeliest(offers, chances, taken);
+    if (next == offers.size()) return;
+    ++taken[next];
+    tokens += chances[next];
+    chances[next] *= offers[next].chance;
+    const double seconds = cost.of(limits.rows + count);
+    if (limits.gain > 0 && limits.has_others && seconds > kMostDelay * alone) return;
+    if (limits.gain > 0 && tokens / seconds < best) continue;
+    best = tokens / seconds;
+    for (std::size_t i = 0; i < offers.size(); ++i) offers[i].taken = taken[i];
+  }
+}
+
+}  // namespace tenon

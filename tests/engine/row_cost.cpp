@@ -1,0 +1,94 @@
+#include "tenon/engine/row_cost.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <vector>
+
+#include "tenon/engine/guess_record.h"
+
+BOOST_AUTO_TEST_SUITE(engine_row_cost)
+
+using namespace tenon;
+
+namespace {
+
+// Every number of rows measured once: `first` seconds for one, `more` for each further row.
+RowCost measured(double first, double more) {
+  RowCost cost;
+  for (int rows = 1; rows <= RowCost::kMostRows; ++rows) cost.measure(rows, first + more * (rows - 1));
+  return cost;
+}
+
+std::vector<int> chosen(std::vector<DraftOffer> offers, DraftLimits limits, const RowCost& cost) {
+  limits.rows = limits.rows ? limits.rows : static_cast<int>(offers.size());
+  limits.picking = limits.picking ? limits.picking : limits.rows;
+  limits.most = limits.most ? limits.most : 100;
+  choose_guesses(offers, limits, cost);
+  std::vector<int> taken;
+  for (const DraftOffer& offer : offers) taken.push_back(offer.taken);
+  return taken;
+}
+
+using Taken = std::vector<int>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(measured_rows_are_a_mean_and_others_lie_between) {
+  RowCost cost;
+  BOOST_TEST(cost.of(1) == 1);
+  BOOST_TEST(cost.of(2) > 1);
+  cost.measure(2, 4);
+  cost.measure(6, 8);
+  BOOST_TEST(cost.of(2) == 4);
+  BOOST_TEST(cost.of(4) == 6);
+  BOOST_TEST(cost.of(1) < 4);
+  BOOST_TEST(cost.of(7) > 8);
+  BOOST_TEST(cost.of(500) > cost.of(64));
+  cost.measure(2, 12);
+  BOOST_TEST(cost.of(2) == 5);
+  cost.measure(0, 1);
+  cost.measure(65, 1);
+  cost.measure(6, 0);
+  BOOST_TEST(cost.of(6) == 8);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_cost_nothing_are_taken_and_dear_ones_are_not) {
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, measured(1, 0)) == (Taken{8}));
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, measured(1, 1)) == (Taken{0}));
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {.gain = 0}, measured(1, 1)) == (Taken{8}));
+  // At 0.3 a second guess is right in 9 of 100 steps: less than 0.1 of a step.
+  BOOST_TEST(chosen({{.chance = 0.3, .tokens = 8}}, {}, measured(1, 0.1)) == (Taken{1}));
+}
+
+BOOST_AUTO_TEST_CASE(likely_guesses_go_first_and_the_limit_holds) {
+  const RowCost free = measured(1, 0);
+  BOOST_TEST(chosen({{.chance = 0.2, .tokens = 4}, {.chance = 0.9, .tokens = 3}}, {.most = 4}, free) == (Taken{1, 3}));
+  BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}, {.chance = 0.5, .tokens = 4}}, {.most = 1}, free) == (Taken{1, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(others_are_not_delayed) {
+  const RowCost cost = measured(1, 0.005);
+  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {}, cost) == (Taken{8}));
+  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {.has_others = true}, cost) == (Taken{4}));
+}
+
+BOOST_AUTO_TEST_CASE(a_record_follows_recent_guesses) {
+  GuessRecord record;
+  const std::vector<TokenId> guesses = {1, 2, 3};
+  BOOST_TEST(record.chance() == 0.5);
+  for (int i = 0; i < 50; ++i) {
+    record.offer(guesses);
+    for (const TokenId token : guesses) record.verify(token);
+  }
+  BOOST_TEST(record.chance() > 0.99);
+  const double before = record.chance();
+  record.verify(9);  // nothing was guessed for it
+  BOOST_TEST(record.chance() == before);
+  record.offer(guesses);
+  record.verify(7);
+  record.verify(2);  // stands where the text would have been another
+  BOOST_TEST(record.chance() < before);
+  BOOST_TEST(record.chance() > 0.85);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

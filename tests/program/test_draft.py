@@ -1,0 +1,46 @@
+"""Guesses (--draft lookup) change the steps of an answer and nothing of it."""
+import json
+
+import support
+from support import TALES, ProgramTest, tenon
+
+LIST = "one two three four, one two three four, one two three four, one two"
+REQUESTS = [{"prompt": LIST, "max_new_tokens": 60},
+            {"prompt": LIST, "max_new_tokens": 40, "temperature": 0.8, "seed": 5, "n": 2, "repetition_penalty": 1.1},
+            {"prompt": LIST, "max_new_tokens": 40, "top_logprobs": 2, "frequency_penalty": 0.3},
+            {"prompt": LIST, "max_new_tokens": 60, "stop": [" three"]},
+            {"prompt": LIST, "max_new_tokens": 50, "regex": "( one two three four,){1,9}"},
+            {"prompt": LIST, "max_new_tokens": 30, "adapter": TALES + "/adapters/weather"}]
+
+
+class Drafts(ProgramTest):
+    def run_with(self, draft, *options, requests=REQUESTS):
+        lines = "".join(json.dumps({"id": i, "logits_hash": True, **request}) + "\n" for i, request in enumerate(requests))
+        done = tenon("run", "--model", TALES, "--draft", draft, *options, stdin=lines)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn('"error"', done.stdout)
+        return done.stdout, json.loads(done.stderr.strip().splitlines()[-1])
+
+    def test_no_answer_changes(self):
+        for options in [[], ["--cache", "contiguous"], ["--cache", "window", "--kv", "int8"], ["--cache", "none"], ["--scheduler", "fair"],
+                        ["--weights", "int8_act8", "--token-budget", "5"]]:
+            plain, stats = self.run_with("none", *options)
+            guessed, with_guesses = self.run_with("lookup", *options)
+            self.assertEqual(sorted(plain.splitlines()), sorted(guessed.splitlines()), options)
+            self.assertEqual((stats["drafted"], stats["accepted"]), (0, 0))
+            self.assertEqual(stats["tokens"], with_guesses["tokens"])
+
+    def test_a_repetition_takes_fewer_steps(self):
+        _, plain = self.run_with("none", requests=REQUESTS[4:5])
+        _, guessed = self.run_with("lookup", requests=REQUESTS[4:5])
+        self.assertGreater(guessed["accepted"], 5)
+        self.assertEqual(plain["steps"] - guessed["steps"], guessed["accepted"])
+
+    def test_unknown_drafts_are_refused(self):
+        done = tenon("run", "--model", TALES, "--draft", "suffix", stdin="")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--draft", done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
