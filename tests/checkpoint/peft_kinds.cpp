@@ -23,6 +23,7 @@ namespace {
 const std::vector<PeftModule> kModules = {{"transformer.h.0.attn.c_attn", 8, 24}, {"transformer.h.0.mlp.c_fc", 8, 32}};
 const std::string kAttention = "base_model.model.transformer.h.0.attn.c_attn";
 const std::string kMlp = "base_model.model.transformer.h.0.mlp.c_fc";
+const std::string kNorm = "base_model.model.transformer.ln_f";
 
 std::vector<float> values(std::size_t count, float first) {
   std::vector<float> all(count);
@@ -50,6 +51,7 @@ struct Adapter {
     PeftBase base;
     base.vectors = {{"transformer.h.0.attn.c_attn.bias", 24},
                     {"transformer.h.0.mlp.c_fc.bias", 32},
+                    {"transformer.ln_f.bias", 8},
                     {"transformer.ln_f.weight", 8}};
     return base;
   }
@@ -117,7 +119,8 @@ Adapter replacing() {
   a.file.tensors.erase(kAttention + ".lora_magnitude_vector");
   a.add(kAttention + ".base_layer.bias", {24}, 0.5f);
   a.add(kMlp + ".bias", {32}, 0.25f);
-  a.add("base_model.model.transformer.ln_f.weight", {8}, 2.0f);
+  a.add(kNorm + ".weight", {8}, 2.0f);
+  a.add(kNorm + ".bias", {8}, 1.0f);
   return a;
 }
 
@@ -249,7 +252,23 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_model_may_be_replaced) {
   for (const PeftReplacement& each : adapter.replacements()) names.push_back(each.name);
   std::sort(names.begin(), names.end());
   BOOST_TEST((names == std::vector<std::string>{"transformer.h.0.attn.c_attn.bias", "transformer.h.0.mlp.c_fc.bias",
-                                                "transformer.ln_f.weight"}));
+                                                "transformer.ln_f.bias", "transformer.ln_f.weight"}));
+}
+
+// bias "all" writes the biases within PEFT's wrapper of a saved module, too.
+BOOST_AUTO_TEST_CASE(copies_within_a_saved_module_have_no_effect) {
+  Adapter adapter = replacing();
+  const std::string digest = adapter.open().digest();
+  adapter.add(kNorm + ".original_module.bias", {8}, 5.0f);
+  adapter.add(kNorm + ".modules_to_save.bias", {8}, 1.0f);
+  const PeftAdapter opened = adapter.open();
+  BOOST_TEST(opened.digest() == digest);
+  BOOST_TEST(opened.copies().size() == 2U);
+  Adapter less = replacing();
+  less.file.tensors.erase(kNorm + ".bias");
+  BOOST_TEST(mentions(refusal([&] { less.open(); }), {kNorm + ".bias", "missing", "modules_to_save"}));
+  adapter.add(kMlp + ".original_module.bias", {32}, 5.0f);  // of a module that is not saved
+  BOOST_TEST(mentions(refusal([&] { adapter.open(); }), {kMlp + ".original_module.bias"}));
 }
 
 BOOST_AUTO_TEST_CASE(digests_count_every_tensor_with_an_effect) {
@@ -319,7 +338,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_are_refused) {
   // PEFT looks for the bias of an adapted module below base_layer, and for others' without.
   refused(replacing, with(kAttention + ".bias", {24}), {kAttention + ".bias", "base_layer"});
   refused(replacing, with(kMlp + ".base_layer.bias", {32}), {kMlp + ".base_layer.bias", "not a target"});
-  refused(replacing, with("base_model.model.transformer.ln_f.weight", {7}), {"ln_f.weight", "[7]", "[8]"});
+  refused(replacing, with(kNorm + ".weight", {7}), {"ln_f.weight", "[7]", "[8]"});
   refused(vera, with("base_model.vera_A", {6, 12}), {"vera_A", "rank 6", "r = 5"});
   refused(vera, with("base_model.vera_B", {40, 6}), {"vera_B", "rank 6", "r = 5"});
   refused(adalora, [](Adapter& a) { a.config.insert(1, "\"alora_invocation_tokens\": [3], "); },

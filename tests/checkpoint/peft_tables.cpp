@@ -24,6 +24,7 @@ const std::string kQuery = "base_model.model.model.layers.0.q_proj", kEmbedding 
 struct Adapter {
   std::string fields;  // beside those of a LoRA of rank 2
   std::string targets = R"(["q_proj"])";
+  std::string file_head = "lm_head";  // of the model
   TensorFile file = {};
 
   explicit Adapter(std::string more, std::string others = "") : fields(std::move(more)) {
@@ -47,7 +48,7 @@ struct Adapter {
     file.write(scratch / "adapter_model.safetensors");
     const std::vector<PeftModule> modules = {{"model.layers.0.q_proj", 8, 8}};
     PeftBase base;
-    base.embedding = "model.embed_tokens", base.head = "lm_head";
+    base.embedding = "model.embed_tokens", base.head = file_head;
     base.tied_head = tied;
     base.vocab = 5, base.width = 8;
     return PeftAdapter::open(scratch.folder(), modules, base);
@@ -117,7 +118,21 @@ BOOST_AUTO_TEST_CASE(whole_tables_are_in_modules_to_save) {
                           .add(kHead + ".lora_B.weight", {5, 2})
                           .add(kHead + ".weight", {5, 8})
                           .refused(),
-                      {kHead + ".weight", "not supported"}));
+                      {kHead + ".lora_A.weight"}));
+}
+
+// As PEFT does (check_target_module_exists).
+BOOST_AUTO_TEST_CASE(a_saved_module_is_no_target) {
+  const PeftAdapter adapter =
+      Adapter(R"(, "modules_to_save": ["lm_head"])", R"("lm_head")").add(kHead + ".weight", {5, 8}).open();
+  BOOST_REQUIRE(adapter.tables().size() == 1U);
+  BOOST_TEST((adapter.tables()[0].head && adapter.tables()[0].rows && !adapter.tables()[0].update.a));
+}
+
+BOOST_AUTO_TEST_CASE(a_saved_module_has_all_its_tensors) {
+  BOOST_TEST(mentions(Adapter(R"(, "modules_to_save": ["lm_head"])").refused(),
+                      {kHead + ".weight", "missing", "modules_to_save"}));
+  BOOST_TEST(Adapter(R"(, "modules_to_save": ["classifier"])").refused() == "accepted");  // the model has none
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_single_tokens) {
@@ -143,8 +158,36 @@ BOOST_AUTO_TEST_CASE(rows_of_single_tokens) {
   BOOST_TEST(mentions(refused("[1, 1]", 2), {"trainable_token_indices", "twice"}));
   BOOST_TEST(mentions(refused("[1]", 2), {rows, "[2, 8]", "[1, 8]"}));
   BOOST_TEST(mentions(refused("[]", 2), {rows}));
-  BOOST_TEST(mentions(refused("{\"other\": [1]}", 1), {rows}));
+  BOOST_TEST(mentions(refused("{\"other\": [1]}", 1), {"trainable_token_indices.other"}));
   BOOST_TEST(mentions(refused("[-1]", 1), {"trainable_token_indices"}));
+}
+
+// PEFT saves the embedding's rows alone where a tied head names the same ones.
+BOOST_AUTO_TEST_CASE(tied_tables_may_name_the_same_tokens) {
+  const std::string rows = ".token_adapter.trainable_tokens_delta";
+  const auto named = [&](const std::string& head) {
+    return Adapter(R"(, "trainable_token_indices": {"embed_tokens": [4, 1], "lm_head": )" + head + "}")
+        .add(kEmbedding + rows, {2, 8});
+  };
+  const PeftAdapter same = named("[4, 1]").open(/*tied=*/true);
+  BOOST_REQUIRE(same.tables().size() == 2U);
+  BOOST_TEST((same.tables()[1].head && same.tables()[1].rows == same.tables()[0].rows));
+  BOOST_TEST(mentions(named("[4]").refused(true), {kHead + rows, "missing"}));
+  BOOST_TEST(mentions(named("[4, 1]").refused(false), {kHead + rows, "missing"}));
+}
+
+// In files of GPT-NeoX the head is embed_out; PEFT has transformers' name of it.
+BOOST_AUTO_TEST_CASE(both_names_of_a_head_are_known) {
+  const auto neox = [](const std::string& head) {
+    Adapter adapter(", \"modules_to_save\": [\"" + head + "\"]");
+    adapter.file_head = "embed_out";
+    return adapter.add("base_model.model." + head + ".weight", {5, 8});
+  };
+  for (const char* head : {"lm_head", "embed_out"}) {
+    const PeftAdapter adapter = neox(head).open();
+    BOOST_REQUIRE(adapter.tables().size() == 1U);
+    BOOST_TEST((adapter.tables()[0].head && adapter.tables()[0].rows));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(files_without_tables_at_hand_are_refused) {

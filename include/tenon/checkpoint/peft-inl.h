@@ -34,6 +34,8 @@ TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, 
   PeftConfig config = read_peft_config(folder);
   std::vector<PeftModule> all(modules.begin(), modules.end());
   PeftBase seen = base.for_task(config.task);
+  if (!config.names("embed_out")) seen.rename_head("embed_out", "lm_head");
+  if (!seen.tied_head) config.tied_to_embedding = false;  // PEFT warns that there is nothing to tie
   std::optional<PeftAdapter> adapter;
   const auto open_tensors = [&] { adapter.emplace(PeftAdapter(config, Checkpoint::open(folder, "adapter_model"))); };
   if (config.task == AdapterTask::embed) {  // names as in AutoModel, or as in a model with a head
@@ -154,6 +156,7 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
   find_tables(targets, linears, base);
   for (const PeftTable& table : tables_)
     for (const TensorInfo* each : {table.update.a, table.update.b, table.update.magnitude, table.rows}) mark(each);
+  require_saved(modules, base);
   find_classifier(base);
   mark(classifier_);
   find_others(known, modules, targets, base);

@@ -178,6 +178,8 @@ class PeftAdapter {
   // The tensor of a table's own rows, if the file has one that is no copy.
   void find_rows(PeftTable& table, const PeftModule& module, const PeftBase& base) const;
   void find_tokens(PeftTable& table, const PeftModule& module, bool is_first) const;
+  // Error invalid_file where a tensor of a module that modules_to_save names is missing: PEFT cannot load such a file.
+  void require_saved(std::span<const PeftModule> modules, const PeftBase& base) const;
   void find_classifier(const PeftBase& base);
   // Whether the name of a tensor has the prefix after "base_model.model.".
   bool has_prefix(std::string_view prefix) const;
@@ -200,6 +202,7 @@ class PeftAdapter {
 
   // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise throws.
   void check_copy(const TensorInfo& tensor, const PeftBase& base);
+  bool is_inside_saved(const std::string& name) const;
   // Notes a tensor that replaces one of PeftBase::vectors. False if it replaces none. is_target: of a module's path.
   bool replaces_vector(const TensorInfo& tensor, const PeftBase& base,
                        const std::function<bool(const std::string&)>& is_target);

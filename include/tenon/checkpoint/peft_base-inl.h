@@ -34,6 +34,12 @@ TENON_INLINE PeftBase PeftBase::for_task(AdapterTask task) const {
   return seen;
 }
 
+TENON_INLINE void PeftBase::rename_head(std::string_view file_name, std::string_view module_name) {
+  if (head != file_name) return;
+  stored_head = file_name;
+  head = module_name;
+}
+
 TENON_INLINE void PeftBase::leave_prefix_out(std::vector<PeftModule>& modules) {
   left_out = prefix;
   const auto shorten = [&](std::string& path) {
@@ -55,6 +61,7 @@ TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {
   std::string name = name_of(stored);
   if (!tensors || name.empty()) return nullptr;
   if (tied_head && name == head + ".weight") name = embedding + ".weight";
+  if (!stored_head.empty() && name == head + ".weight") name = stored_head + ".weight";
   if (const TensorInfo* found = tensors->find(name)) return found;
   return name.starts_with(prefix) ? tensors->find(std::string_view(name).substr(prefix.size())) : nullptr;
 }

@@ -25,12 +25,15 @@ struct PeftBase {
   int vocab = 0, width = 0;  ///< of the embedding and the head; 0: adapters cannot change them
   /// Elements of the biases and norms that an adapter may replace, by name: "transformer.h.0.ln_1.bias".
   std::map<std::string, int> vectors = {};
-  int head_width = 0;         ///< elements of the rows that heads multiply
-  int labels = 0;             ///< of the model's own classification head; 0: it has none
+  int head_width = 0;            ///< elements of the rows that heads multiply
+  int labels = 0;                ///< of the model's own classification head; 0: it has none
+  std::string stored_head = {};  ///< the file's name of the head, if `head` is another one
   std::string left_out = {};  ///< `prefix`, if the adapter's names lack it: it was trained on the model without heads
 
   /// The model as PEFT's class for the task wraps it. Only AdapterTask::text has its heads.
   PeftBase for_task(AdapterTask task) const;
+  /// GPT-NeoX's head is called embed_out in files and in transformers 4, and lm_head in transformers 5.
+  void rename_head(std::string_view file_name, std::string_view module_name);
   /// Leaves `prefix` out of the names of the modules and of this base.
   void leave_prefix_out(std::vector<PeftModule>& modules);
 

@@ -273,6 +273,35 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
   return config;
 }
 
+TENON_INLINE bool PeftConfig::is_saved(std::string_view path) const {
+  return std::any_of(modules_to_save.begin(), modules_to_save.end(),
+                     [&](const std::string& each) { return path.ends_with(each); });
+}
+
+TENON_INLINE bool PeftConfig::saves_within(std::string_view path) const {
+  const std::string parts = "." + std::string(path) + ".";
+  return std::any_of(modules_to_save.begin(), modules_to_save.end(),
+                     [&](const std::string& each) { return parts.find("." + each + ".") != parts.npos; });
+}
+
+TENON_INLINE bool PeftConfig::names(std::string_view module) const {
+  const auto is_named = [&](const std::string& each) { return std::string_view(each).ends_with(module); };
+  return target_regex.find(module) != target_regex.npos ||
+         std::any_of(target_modules.begin(), target_modules.end(), is_named) ||
+         std::any_of(modules_to_save.begin(), modules_to_save.end(), is_named) ||
+         std::any_of(token_indices.begin(), token_indices.end(),
+                     [&](const auto& each) { return is_named(each.first); });
+}
+
+TENON_INLINE bool PeftConfig::has_same_tokens(std::string_view path, std::string_view other) const {
+  const auto of = [&](std::string_view module) {
+    return std::find_if(token_indices.begin(), token_indices.end(),
+                        [&](const auto& each) { return !each.first.empty() && module.ends_with(each.first); });
+  };
+  const auto first = of(path), second = of(other);
+  return first != token_indices.end() && second != token_indices.end() && first->second == second->second;
+}
+
 TENON_INLINE PeftConfig read_peft_config(const std::filesystem::path& folder) {
   constexpr std::uint64_t max_bytes = 4u << 20;  // usually 1 kB; 100 kB with a rank for each module of a large model
   std::error_code failed;

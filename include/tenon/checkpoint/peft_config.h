@@ -62,6 +62,16 @@ struct PeftConfig {
   std::vector<std::int32_t> invocation_tokens;
   std::vector<std::string> inert;    ///< fields that are set and change no output
   std::vector<std::string> unknown;  ///< fields that PEFT does not know; they are ignored
+
+  /// Whether modules_to_save names the module: the end of its path (PEFT, _set_trainable).
+  bool is_saved(std::string_view path) const;
+  /// Whether modules_to_save keeps the module from being a target: whole parts of its path
+  /// (check_target_module_exists).
+  bool saves_within(std::string_view path) const;
+  /// Whether a field of targets, saved modules or tokens names this module.
+  bool names(std::string_view module) const;
+  /// Whether trainable_token_indices has the same ids for two modules.
+  bool has_same_tokens(std::string_view path, std::string_view other) const;
 };
 
 /// Parses and checks the text of an adapter_config.json. Errors: invalid_file; unsupported if a field needs a

@@ -57,6 +57,21 @@ TENON_INLINE void PeftAdapter::require_plain_updates(std::string_view why) const
     throw Error(Error::Kind::unsupported, where, "is more than low-rank updates of linears: it " + std::string(why));
 }
 
+TENON_INLINE void PeftAdapter::require_saved(std::span<const PeftModule> modules, const PeftBase& base) const {
+  const auto require = [&](const std::string& name) {
+    const std::string stored = "base_model.model." + name;
+    if (!tensors_.find(stored))
+      detail::refuse_file(tensors_.name() + ": " + printable(stored),
+                          "the tensor is missing; modules_to_save of " + std::string(kPeftConfigName) + " asks for it");
+  };
+  for (const PeftModule& module : modules)
+    if (config_.is_saved(module.path)) require(module.path + ".weight");
+  for (const auto& [name, elements] : base.vectors) {
+    const std::string shown = name.starts_with(base.left_out) ? name.substr(base.left_out.size()) : name;
+    if (config_.is_saved(std::string_view(shown).substr(0, shown.rfind('.')))) require(shown);
+  }
+}
+
 TENON_INLINE void PeftAdapter::find_others(const std::vector<bool>& known, std::span<const PeftModule> modules,
                                            std::span<const PeftTarget> targets, const PeftBase& base) {
   const auto is_target = [&](const std::string& path) {
@@ -84,7 +99,20 @@ TENON_INLINE bool PeftAdapter::replaces_vector(const TensorInfo& tensor, const P
   return true;
 }
 
+// bias "all" saves the biases within the wrapper of a saved module, too. PEFT reads them into nothing that runs.
+TENON_INLINE bool PeftAdapter::is_inside_saved(const std::string& name) const {
+  for (const std::string_view inside : {".original_module.bias", ".modules_to_save.bias"}) {
+    if (!name.ends_with(inside)) continue;
+    return config_.is_saved(std::string_view(name).substr(0, name.size() - inside.size()));
+  }
+  return false;
+}
+
 TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBase& base) {
+  if (is_inside_saved(tensor.name)) {
+    copies_.push_back(tensor.name);
+    return;
+  }
   const TensorInfo* own = base.find(tensor.name);
   if (tensor.name == "base_model.model.score.weight" && own == nullptr)
     throw Error(Error::Kind::unsupported, tensors_.where(tensor),

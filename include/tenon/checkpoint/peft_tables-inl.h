@@ -30,7 +30,14 @@ TENON_INLINE void PeftAdapter::find_tables(std::span<const PeftTarget> targets, 
       if (table.update.b_bias) detail::refuse_peft("lora_bias", "is not supported for " + printable(modules[i].path));
     }
     find_rows(table, modules[i], base);
-    find_tokens(table, modules[i], i == 0);
+    // PEFT leaves the head out where both name the same rows: it is tied to the embedding, which has them.
+    if (i == 0 || !base.tied_head || !config_.has_same_tokens(modules[0].path, modules[1].path))
+      find_tokens(table, modules[i], i == 0);
+  }
+  for (const auto& [key, tokens] : config_.token_indices) {
+    const auto is_meant = [&](const PeftModule& each) { return each.path.ends_with(key); };
+    if (!key.empty() && std::none_of(modules.begin(), modules.end(), is_meant))
+      detail::refuse_peft("trainable_token_indices." + key, "names neither the embedding nor the head of the model");
   }
   // The tied head follows the rows of single tokens, and no other change.
   if (found.size() == 2 && base.tied_head && !found[0].tokens.empty() && !found[1].rows) {
@@ -65,10 +72,8 @@ TENON_INLINE void PeftAdapter::find_rows(PeftTable& table, const PeftModule& mod
   const TensorInfo* tensor = tensors_.find(name);
   const TensorInfo* own = tensor ? base.find(name) : nullptr;
   if (!tensor || (own && (own->shape != tensor->shape || base.holds(tensors_, *tensor, *own)))) return;
-  const auto& saved = config_.modules_to_save;
-  const bool is_saved =
-      std::any_of(saved.begin(), saved.end(), [&](const std::string& each) { return module.path.ends_with(each); });
-  if (!is_saved && !(config_.tied_to_embedding && !saved.empty())) return;  // PEFT would load it into the base
+  const bool follows = config_.tied_to_embedding && !config_.modules_to_save.empty();
+  if (!config_.is_saved(module.path) && !follows) return;  // PEFT would load it into the base
   table.rows = &tensor_of(name, {static_cast<std::uint64_t>(base.vocab), static_cast<std::uint64_t>(base.width)});
 }
 

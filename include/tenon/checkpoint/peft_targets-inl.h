@@ -93,6 +93,7 @@ TENON_INLINE PeftSelection::PeftSelection(const PeftConfig& config) : config_(co
 TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t& budget) const {
   const std::string& path = module.path;
   if (exclude_ ? exclude_->full_match(path, budget) : matches_any(path, config_.exclude_modules)) return false;
+  if (config_.saves_within(path)) return false;
   if (config_.all_linear) return !module.head && !module.embedding;
   if (target_) return target_->full_match(path, budget);
   const auto& names = config_.target_modules;
