@@ -247,12 +247,11 @@ class JsonLinesRun {
 };
 
 void print_stats(const tenon::EngineStats& stats) {
-  std::string line = "{\"steps\": " + std::to_string(stats.steps) +
-                     ", \"preemptions\": " + std::to_string(stats.preemptions) +
-                     ", \"prefix_hit_tokens\": " + std::to_string(stats.prefix_hit_tokens) +
-                     ", \"drafted\": " + std::to_string(stats.drafted) +
-                     ", \"accepted\": " + std::to_string(stats.accepted) +
-                     ", \"tokens\": " + std::to_string(stats.tokens) + ", \"seconds\": ";
+  std::string line =
+      "{\"steps\": " + std::to_string(stats.steps) + ", \"preemptions\": " + std::to_string(stats.preemptions) +
+      ", \"prefix_hit_tokens\": " + std::to_string(stats.prefix_hit_tokens) +
+      ", \"drafted\": " + std::to_string(stats.drafted) + ", \"accepted\": " + std::to_string(stats.accepted) +
+      ", \"tokens\": " + std::to_string(stats.tokens) + ", \"seconds\": ";
   append_json_number(line, stats.seconds);
   line += "}\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
