@@ -25,4 +25,5 @@
 #include "tenon/checkpoint/safetensors-inl.h"
 #include "tenon/checkpoint/safetensors_header-inl.h"
 #include "tenon/checkpoint/safetensors_writer-inl.h"
+#include "tenon/checkpoint/sharded_writer-inl.h"
 #include "tenon/checkpoint/tensor_file_writer-inl.h"

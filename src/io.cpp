@@ -5,6 +5,7 @@
 #include "tenon/io/new_file-inl.h"
 #include "tenon/io/new_folder-inl.h"
 #include "tenon/io/sha256-inl.h"
+#include "tenon/io/staged_folder-inl.h"
 
 namespace tenon {
 

@@ -20,6 +20,8 @@
 #include "tenon/model/head_rows-inl.h"
 #include "tenon/model/hub-inl.h"
 #include "tenon/model/llama-inl.h"
+#include "tenon/model/merge-inl.h"
+#include "tenon/model/merged_tensor-inl.h"
 #include "tenon/model/merged_updates-inl.h"
 #include "tenon/model/mistral-inl.h"
 #include "tenon/model/mpt-inl.h"

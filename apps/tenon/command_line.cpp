@@ -420,6 +420,28 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   };
 }
 
+Action add_merge(CLI::App& app, MergeCommand& c) {
+  add_model(app, c.model);
+  app.add_option("--adapter", c.adapter, "folder of an adapter in PEFT's format")
+      ->required()
+      ->check(is_folder_name)
+      ->option_text("DIR");
+  app.add_option("--out", c.out, "folder to write, which must not exist")
+      ->required()
+      ->check(is_folder_name)
+      ->option_text("DIR");
+  app.add_option("--dtype", c.dtype,
+                 "type of all weights: float32, bfloat16 or float16; without it, each keeps its own. Quantised weights "
+                 "are decoded to it")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+      ->option_text("WORD");
+  app.add_option("--threads", c.threads, "threads that compute")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N (all cores)")
+      ->group(kEngineGroup);
+  return [&c] { return merge(c); };
+}
+
 Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
   app.add_option(
          "--row", c.rows,
@@ -605,6 +627,7 @@ int run_command_line(int argc, char** argv) {
   ConstrainCommand constrain_command;
   InspectCommand inspect_command;
   QuantizeCommand quantize_command;
+  MergeCommand merge_command;
   CheckCommand check_command;
   BenchCommand bench_command;
   LabCommand lab_command;
@@ -625,6 +648,7 @@ int run_command_line(int argc, char** argv) {
       constrain_command, add_constrain);
   add("inspect", "Describes a model folder", inspect_command, add_inspect);
   add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
+  add("merge", "Writes a model with an adapter folded in", merge_command, add_merge);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);
   add("bench", "Measures decode and prefill, and compares with the machine's ceilings", bench_command, add_bench);
   add("lab", "Replays traffic with one or several schedulers on a virtual clock", lab_command, add_lab);

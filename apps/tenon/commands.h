@@ -105,6 +105,13 @@ struct QuantizeCommand {
 };
 int quantize(const QuantizeCommand& command);
 
+struct MergeCommand {
+  std::string model, adapter, out;
+  std::string dtype;  // float32, bfloat16 or float16; empty: each tensor keeps its own
+  int threads = 0;    // 0: all cores
+};
+int merge(const MergeCommand& command);
+
 // Generates four tokens after a prompt of one, or fewer if the model has too few positions. Returns their number. A
 // model or adapter that gives no text classifies or embeds the prompt.
 int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters = {});

@@ -2,7 +2,7 @@
 import support
 from support import TALES, ProgramTest, tenon
 
-SUBCOMMANDS = ["generate", "chat-batch", "run", "tokens", "inspect", "quantize", "check", "bench", "lab"]
+SUBCOMMANDS = ["generate", "chat-batch", "run", "tokens", "inspect", "quantize", "merge", "check", "bench", "lab"]
 # No build has all of these values.
 NEVER_COMPILED = ["--weights", "int4_act8", "--cache", "window", "--kv", "bfloat16", "--attention", "direct",
                   "--device", "cuda"]
