@@ -7,6 +7,7 @@
 #include "tenon/engine/fingerprint-inl.h"
 #include "tenon/engine/options-inl.h"
 #include "tenon/engine/prepared_request-inl.h"
+#include "tenon/engine/row_cost-inl.h"
 #include "tenon/engine/row_pool-inl.h"
 #include "tenon/engine/sequence_output-inl.h"
 #include "tenon/engine/service_inbox-inl.h"
