@@ -151,6 +151,40 @@ BOOST_AUTO_TEST_CASE(a_tied_head_that_follows_stays_tied) {
   BOOST_TEST(same(out.tensors.at("transformer.wte.weight"), wanted));
 }
 
+BOOST_AUTO_TEST_CASE(a_classification_head_replaces_one_of_its_shape) {
+  nlohmann::json config = test::kSmallLlama;
+  config["architectures"] = {"LlamaForSequenceClassification"};
+  for (const int labels : {3, 4, 0}) {
+    BOOST_TEST_CONTEXT(labels) {
+      const Scratch scratch;
+      make_pair<Llama>(scratch, test::kSmallLlama, RandomKind::lora);
+      config["num_labels"] = labels;
+      if (labels > 0) std::ofstream(scratch / "base" / "config.json") << config.dump();
+      change_base(scratch, [&](TensorFile& file) {
+        const auto rows = static_cast<std::uint64_t>(labels);
+        if (labels > 0) file.add("score.weight", DType::f32, {rows, 45}, std::vector<float>(45 * rows, 0.25f));
+      });
+      nlohmann::json adapter_config;
+      std::ifstream(scratch / "adapter" / "adapter_config.json") >> adapter_config;
+      adapter_config["task_type"] = "SEQ_CLS";
+      adapter_config["modules_to_save"] = {"score"};
+      std::ofstream(scratch / "adapter" / "adapter_config.json") << adapter_config.dump();
+      TensorFile adapter = read(scratch / "adapter");
+      adapter.add("base_model.model.score.weight", DType::f32, {3, 45}, std::vector<float>(135, 0.5f));
+      adapter.write(scratch / "adapter" / "adapter_model.safetensors");
+      if (labels == 3) {
+        merge(scratch, "out");
+        const TensorFile out = read(scratch / "out");
+        BOOST_TEST(same(out.tensors.at("score.weight"), adapter.tensors.at("base_model.model.score.weight")));
+        continue;
+      }
+      BOOST_TEST(mentions(refusal([&] { merge(scratch, "out"); }),
+                          {"adapter_model.safetensors", "score.weight", "classification head"}));
+      BOOST_TEST(!std::filesystem::exists(scratch / "out"));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(errors_leave_nothing) {
   const Scratch scratch;
   make_pair<Gpt2>(scratch, test::kSmallGpt2, RandomKind::lora);
