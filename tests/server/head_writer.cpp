@@ -130,7 +130,11 @@ BOOST_AUTO_TEST_CASE(failures) {
   };
   BOOST_TEST((kind(tenon::Error::Kind::invalid_request,
                    "adapter: has no classification head, and neither has the model") == ApiError::Kind::no_head));
+  BOOST_TEST((kind(tenon::Error::Kind::invalid_request,
+                   "adapter: is for embeddings (task_type FEATURE_EXTRACTION): it gives neither text nor classes") ==
+              ApiError::Kind::no_head));
   BOOST_TEST((kind(tenon::Error::Kind::internal, "x") == ApiError::Kind::engine));
+  BOOST_TEST((kind(tenon::Error::Kind::invalid_request, "x") == ApiError::Kind::invalid));
 }
 
 // The templates of pairs of Llama 3 (begin of text twice), of a file without one, and of a file that changes the end.

@@ -80,10 +80,11 @@ void append_each(std::string& out, const Results& results, Append append) {
 }  // namespace
 
 void HeadAnswerWriter::take(const tenon::Event& event) {
-  // Only once the adapter is read is known whether it has a head.
+  // Only once the adapter is read is known whether it has a head, and what its task is.
+  const auto tells = [&](const char* words) { return event.error.find(words) != event.error.npos; };
   if (event.kind == tenon::Event::Kind::error && event.error_kind == tenon::Error::Kind::invalid_request &&
-      event.error.find("classification head") != event.error.npos)
-    throw ApiError(ApiError::Kind::no_head, terms_.needed);
+      (tells("classification head") || tells("(task_type ")))
+    throw ApiError(ApiError::Kind::no_head, terms_.needed + ": " + shown(event.error, 1000));
   refuse_failed(event, terms_.dialect);
   if (event.kind != tenon::Event::Kind::finished || !event.scores) return;
   results_.at(static_cast<std::size_t>(event.choice)) = terms_.result(*event.scores);
