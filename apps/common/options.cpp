@@ -21,9 +21,6 @@ namespace program {
 
 using tenon::Error;
 
-namespace {
-
-// Where huggingface_hub keeps models; empty if no variable says so.
 std::filesystem::path hub_cache() {
   constexpr struct {
     const char *variable, *below;
@@ -38,8 +35,6 @@ std::filesystem::path hub_cache() {
   }
   return {};
 }
-
-}  // namespace
 
 std::filesystem::path model_folder(const ModelOptions& options) {
   if (!options.model.empty()) return tenon::find_model(options.model, hub_cache());

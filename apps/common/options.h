@@ -52,6 +52,10 @@ inline constexpr const char* lora[] = {"segmented", "gathered", "looped", "merge
 inline constexpr const char* device[] = {"cpu", "cuda"};
 }  // namespace words
 
+// The folder where huggingface_hub keeps what it downloads, by HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME or HOME. Empty if
+// none of them is set.
+std::filesystem::path hub_cache();
+
 // The named folder or file, or the snapshot of a name like org/name in the hub cache, which HF_HUB_CACHE, HF_HOME or
 // HOME names. Without --model it is the default model, which is found relative to the program and never to the working
 // directory.

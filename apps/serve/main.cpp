@@ -122,6 +122,7 @@ void drain(HttpServer& http, Serving& serving, const Settings& settings) {
   const auto written = [&] { return http.open_connections() == 0; };
   const auto until = std::chrono::steady_clock::now() + settings.shutdown_timeout;
   if (!comes_true(answered, until)) {
+    serving.model().adapters().stop_fetching();
     serving.model().service().stop();
     comes_true(answered, std::chrono::steady_clock::now() + 2s);
   }

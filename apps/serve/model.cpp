@@ -74,6 +74,12 @@ void cut(std::vector<tenon::TokenId>& ids, std::size_t most, bool keeps_first) {
     ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
 }
 
+AdapterPlaces places_of(const Settings& settings) {
+  AdapterPlaces places{.root = settings.model.adapter_root, .hub_cache = settings.hub_cache};
+  if (!settings.fetch.command.empty()) places.fetcher = std::make_shared<AdapterFetcher>(settings.fetch);
+  return places;
+}
+
 }  // namespace
 
 Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
@@ -81,7 +87,7 @@ Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
 Model::Model(Settings settings, const tenon::ModelFiles& files)
     : settings_(resolved(std::move(settings), files)),
       boot_(random_id()),
-      adapters_(std::make_shared<AdapterNames>(settings_.model.adapter_root)),
+      adapters_(std::make_shared<AdapterNames>(places_of(settings_))),
       made_(make_engine(settings_, adapters_, steps_, files)),
       engine_(*made_),
       service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
@@ -96,7 +102,10 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                .lenient = settings_.lenient,
                .parse_special = settings_.parse_special,
                .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
-               .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
+               .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); },
+               .fetches = adapters_->fetches(),
+               .adapter_from = [this](const std::string& name,
+                                      const std::string& source) { return adapter_from(name, source); }},
       heads_(read_head_recipe(program::model_folder(settings_.model), files, service_->config())),
       chat_(find_chat_template()),
       created_(static_cast<std::int64_t>(seconds_since_1970())) {
@@ -104,6 +113,16 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
     load_adapter(name);
     numbered_adapters();  // in the order in which they are named
   }
+}
+
+std::string Model::adapter_from(const std::string& name, const std::string& source) {
+  if (source.empty() || adapter_reference(name)->remote()) return name;
+  if (source == "s3") return "s3:" + name;
+  if (source == "local") {
+    if (adapters_->source_of(name) != "local") throw unknown_adapter(name);
+    return name;
+  }
+  return adapters_->fetches() && !adapters_->is_known(name) ? "hub:" + name : name;
 }
 
 void Model::load_adapter(const std::string& name) {

@@ -95,6 +95,8 @@ class Model {
   explicit Model(Settings settings, const tenon::ModelFiles& files);
 
   std::optional<ChatTemplate> find_chat_template();
+  // RequestContext::adapter_from.
+  std::string adapter_from(const std::string& name, const std::string& source);
 
   Settings settings_;
   const std::string boot_;

@@ -21,6 +21,7 @@ using program::ModelOptions;
 using program::UsageError;
 
 constexpr double kDay = 86400;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 // "max-n" is TENON_MAX_N.
 std::string variable_of(const std::string& flag) {
@@ -94,6 +95,20 @@ void add_adapter_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Adapters");
   flags.text("--adapter-root", s.model.adapter_root, "DIR (the model's adapters/, where it has one)",
              "folder that adapters are named below");
+  flags.text(
+      "--hub-cache", s.hub_cache, "DIR",
+      "cache of huggingface_hub: its adapters may be named, as org/name or org/name@revision, where the root has "
+      "none of that name; nothing is downloaded");
+  flags.flag("--hub-cache-env", s.hub_cache_env,
+             "the hub cache is the folder that HF_HUB_CACHE, HF_HOME or HOME names");
+  flags.text("--adapter-fetch", s.adapter_fetch, "COMMAND",
+             "program and arguments, split at spaces, that fetches an adapter of adapter_source s3 or hub into its "
+             "working folder; it gets -- and the name. Needs a key and --adapter-fetch-folder");
+  flags.text("--adapter-fetch-folder", s.adapter_fetch_folder, "DIR",
+             "folder that keeps what was fetched, of this server alone");
+  flags.seconds("--adapter-fetch-timeout", s.fetch.timeout, 0.1, kDay, "the longest run of that command");
+  flags.integer("--adapter-fetch-limit", s.fetch.bytes, 1, kMostBytes, "bytes of one fetched adapter");
+  flags.integer("--adapter-fetch-total", s.fetch.total_bytes, 1, kMostBytes, "bytes of all fetched adapters together");
   flags.integer("--adapter-slots,--max-adapters-resident", s.model.adapter_slots, 0, kMaxInt,
                 "adapters in memory at once, 0 for any number; requests for others wait until one is idle");
   flags.list("--preload-adapters", s.preload_adapters, "A,B", "adapters to load before the server is ready");
@@ -237,6 +252,7 @@ void check(const Settings& s) {
   if (s.unix_socket.size() > 107) refuse_flag("--unix-socket", "a path has at most 107 bytes");
   if (s.tls_cert.empty() != s.tls_key.empty())
     refuse_flag(s.tls_cert.empty() ? "--tls-cert" : "--tls-key", "is needed, too: a certificate and its key");
+  if (!s.fetch.command.empty() && !s.has_key()) refuse_flag("--adapter-fetch", "needs a key: --api-key-file");
   if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
   for (const std::string& name : s.served_model_names) {
     if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), in_name))
@@ -266,6 +282,24 @@ void normalise(Settings& s) {
                   "must be a host's name without scheme, port or wildcard, as in chat.example, is " + host);
     host = authority->host;
   }
+  if (s.hub_cache_env && s.hub_cache.empty()) {
+    s.hub_cache = program::hub_cache().string();
+    if (s.hub_cache.empty()) refuse_flag("--hub-cache-env", "no variable names a folder");
+  } else if (s.hub_cache_env) {
+    refuse_flag("--hub-cache-env", "--hub-cache names a folder, too: say one of them");
+  }
+  if (s.adapter_fetch.empty() != s.adapter_fetch_folder.empty())
+    refuse_flag(s.adapter_fetch.empty() ? "--adapter-fetch" : "--adapter-fetch-folder",
+                "is needed, too: a command and the folder for what it fetches");
+  if (s.adapter_fetch.empty()) return;
+  const char* const path = std::getenv("PATH");
+  try {
+    s.fetch.command = command_words(s.adapter_fetch, path ? path : "");
+  } catch (const tenon::Error& error) {
+    throw UsageError(error.what());
+  }
+  s.fetch.folder = std::filesystem::absolute(s.adapter_fetch_folder);
+  s.fetch.waiting = std::max(1, s.max_concurrent_requests / 2);
 }
 
 // "tales" of DIR/tales/.
@@ -322,15 +356,19 @@ void Settings::resolve(const std::filesystem::path& model_folder, int context) {
   const bool is_name = !model.model.empty() && !std::filesystem::exists(model.model, ignored);
   if (served_model_names.empty()) served_model_names = {is_name ? model.model : last_component(model_folder)};
 
-  if (model.lora == "none")
+  if (model.lora == "none") {
     model.adapter_root.clear();
-  else if (!model.adapter_root.empty()) {
+    hub_cache.clear();
+    fetch.command.clear();
+  } else if (!model.adapter_root.empty()) {
     if (!std::filesystem::is_directory(model.adapter_root, ignored))
       refuse_flag("--adapter-root", model.adapter_root + " is no folder");
   } else if (std::filesystem::is_directory(model_folder / "adapters", ignored)) {
     model.adapter_root = (model_folder / "adapters").string();
   }
-  if (!preload_adapters.empty() && model.adapter_root.empty())
+  if (!hub_cache.empty() && !std::filesystem::is_directory(hub_cache, ignored))
+    refuse_flag(hub_cache_env ? "--hub-cache-env" : "--hub-cache", hub_cache + " is no folder");
+  if (!preload_adapters.empty() && model.adapter_root.empty() && hub_cache.empty() && fetch.command.empty())
     refuse_flag("--preload-adapters", "there is no folder of adapters: name it with --adapter-root");
 
   const std::string of_context = " tokens are more than the context of " + std::to_string(context);
@@ -365,6 +403,12 @@ std::vector<std::string> Settings::describe() const {
   say("cache-tokens", or_else(model.cache_tokens, "by default"));
   say("prefix-reuse", on(model.prefix_reuse));
   say("adapter-root", model.adapter_root.empty() ? std::string("none") : model.adapter_root);
+  say("hub-cache", hub_cache.empty() ? std::string("none") : hub_cache);
+  // Not its arguments: they may be secrets.
+  say("adapter-fetch", fetch.command.empty() ? std::string("none") : fetch.command.front());
+  if (!fetch.command.empty())
+    say("adapter-fetch-limits", as_seconds(fetch.timeout) + ", " + std::to_string(fetch.bytes) + " bytes each, " +
+                                    std::to_string(fetch.total_bytes) + " in " + fetch.folder.string());
   say("adapter-slots", or_else(model.adapter_slots, "any number"));
   say("adapter-wait", as_seconds(adapter_wait));
   say("preload-adapters", listed(preload_adapters));

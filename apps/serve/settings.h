@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "options.h"
+#include "serve/fetch/adapter_fetcher.h"
 
 namespace serve {
 
@@ -30,6 +31,11 @@ struct Settings {
   std::string tls_cert, tls_key;                // PEM files; empty: no TLS
   std::vector<std::string> served_model_names;  // the first is what answers say; after resolve() never empty
   std::vector<std::string> preload_adapters;
+  std::string hub_cache;             // folder of huggingface_hub's cache; empty: none
+  bool hub_cache_env = false;        // hub_cache is the folder that the environment names
+  std::string adapter_fetch;         // a command line; empty: nothing is fetched
+  std::string adapter_fetch_folder;  // empty: none
+  FetchOptions fetch;                // of both, after parse_settings
   std::chrono::milliseconds adapter_wait{30'000};
   std::chrono::milliseconds stream_interval{10};  // between two writes of a stream, at least; 0: each token is one
 

@@ -5,6 +5,7 @@ environment with the client's pinned packages (see run.py). This module needs on
 """
 import asyncio
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -27,6 +28,7 @@ os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", LITELLM_LOCAL_MODEL_COST_MAP="Tr
 MODEL = "tales"
 ADAPTER = "weather"
 HUB_ADAPTER = "acme/weather-lora"  # the same adapter, in a folder two levels below the root
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "13_serving.py"
 PROMPT = "The king said"
 QUESTION = "Who is the king?"
 KEY = "not-needed"
@@ -42,6 +44,14 @@ def case(function=None, *, not_yet=None):
     return function
 
 
+def example():
+    """examples/13_serving.py as a module."""
+    spec = importlib.util.spec_from_file_location("serving_example", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 # ---- the server
 
 class Tenon(serving.Server):
@@ -52,7 +62,10 @@ class Tenon(serving.Server):
         for name in serving.NAMES:
             shutil.copytree(serving.ADAPTERS / name, pathlib.Path(self.root.name, name))
         shutil.copytree(serving.ADAPTERS / ADAPTER, pathlib.Path(self.root.name, HUB_ADAPTER))
-        super().__init__("--chat-template", "plain", "--adapter-root", self.root.name)
+        cache = pathlib.Path(self.root.name, "hub-cache")
+        cache.mkdir()
+        self.cached = example().hub_cache(cache, [serving.ADAPTERS / name for name in serving.NAMES])  # names of the hub
+        super().__init__("--chat-template", "plain", "--adapter-root", self.root.name, "--hub-cache", cache)
         self.url = "http://127.0.0.1:%d" % self.port
         self.v1 = self.url + "/v1"
 

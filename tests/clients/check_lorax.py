@@ -7,6 +7,7 @@ from lorax import AsyncClient, Client
 from lorax.errors import GenerationError, ValidationError
 from lorax.types import FinishReason, MergedAdapters
 
+import serving
 from cases import ADAPTER, HUB_ADAPTER, PERSON, PROMPT, case, differs, equal, holds, is_person, raises
 
 
@@ -64,6 +65,18 @@ def adapter_of_two_parts_without_a_source():
 def stream_of_an_adapter_from_hub():
     events = list(client().generate_stream(PROMPT, max_new_tokens=16, adapter_id=HUB_ADAPTER, adapter_source="hub"))
     equal(text_of(events), cases.tenon.completion(model=ADAPTER))
+
+
+@case
+def adapters_in_a_hub_cache():
+    for name, theirs in zip(cases.tenon.cached, serving.NAMES):
+        equal(generate(adapter_id=name, adapter_source="hub").generated_text, cases.tenon.completion(model=theirs))
+    raises(GenerationError, lambda: generate(adapter_id=cases.tenon.cached[0], adapter_source="local"), cases.tenon.cached[0])
+
+
+@case
+def cells_of_a_notebook():
+    holds(cases.example().notebook(client(), cases.tenon.cached, serving.NAMES), "the cells of examples/13_serving.py fail")
 
 
 @case

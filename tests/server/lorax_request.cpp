@@ -358,8 +358,55 @@ BOOST_AUTO_TEST_CASE(adapters) {
   for (const char* const source : {"s3", "pbase", "x"})
     check_invalid(R"("adapter_id": "a", "adapter_source": ")" + std::string(source) + '"',
                   "`adapter_source=" + std::string(source) + "` is not supported");
+  check_invalid(R"("adapter_id": "a", "adapter_source": "pbase")",
+                "`adapter_source=pbase` is not supported, only local, hub and s3");
   check_invalid(R"("adapter_source": 5)", "`adapter_source` must be a string");
   check_invalid(R"("adapter_id": 5)", "`adapter_id` must be a string");
+}
+
+BOOST_AUTO_TEST_CASE(sources_of_adapters) {
+  RequestContext context = kContext;
+  context.fetches = true;
+  context.adapter_from = [](const std::string& name, const std::string& source) { return source + ">" + name; };
+  const auto named = [&](const std::string& parameters) {
+    const std::string body = R"({"inputs": "hi", "parameters": {)" + parameters + "}}";
+    return parse_generate(body, context, Streaming::as_asked).adapters;
+  };
+  using Uses = std::vector<tenon::AdapterUse>;
+  BOOST_TEST((named(R"("adapter_id": "a")") == Uses{{">a", 1}}));
+  BOOST_TEST((named(R"("adapter_id": "a", "adapter_source": "")") == Uses{{">a", 1}}));
+  BOOST_TEST((named(R"("adapter_id": "org/a@v2", "adapter_source": "hub")") == Uses{{"hub>org/a@v2", 1}}));
+  BOOST_TEST((named(R"("adapter_id": "bucket/path/a", "adapter_source": "s3")") == Uses{{"s3>bucket/path/a", 1}}));
+  BOOST_TEST((named(R"("adapter_id": "base/model", "adapter_source": "s3")").empty()));
+  BOOST_TEST((named(R"("adapter_source": "s3", "merged_adapters": {"ids": ["a", "b/c"], "weights": [1, 2]})") ==
+              Uses{{"s3>a", 1}, {"s3>b/c", 2}}));
+  BOOST_TEST((named(R"("lora": [{"id": "a", "scale": 0.5}], "adapter_source": "local")") == Uses{{"local>a", 0.5F}}));
+  const auto refused_body = [&](const std::string& body) {
+    return serve::test::refused([&] { parse_generate(body, context, Streaming::as_asked); });
+  };
+  // The source of one object holds for the names of the other.
+  const std::string both = R"({"inputs": "hi", "adapter_source": "s3", "parameters": {"adapter_id": "a/b/c"}})";
+  BOOST_TEST((parse_generate(both, context, Streaming::as_asked).adapters == Uses{{"s3>a/b/c", 1}}));
+  const Refused twice = refused_body(
+      R"({"inputs": "hi", "adapter_source": "s3", "parameters": {"adapter_id": "a", "adapter_source": "hub"}})");
+  BOOST_TEST((twice.lorax == 422 && twice.param == "adapter_source"));
+  for (const auto& [id, source] : {std::pair{"a/b/c", "hub"},
+                                   {"a/b/c", "local"},
+                                   {"s3:a", "hub"},
+                                   {"hub:a", "s3"},
+                                   {"../a", "s3"},
+                                   {"a/../b", "s3"},
+                                   {"a/", "s3"},
+                                   {"-a", "s3"},
+                                   {"a@v", "s3"},
+                                   {"a b", "s3"},
+                                   {"s3:a", "local"},
+                                   {"a@../b", "hub"}}) {
+    const Refused was = refused_body(R"({"inputs": "hi", "parameters": {"adapter_id": ")" + std::string(id) +
+                                     R"(", "adapter_source": ")" + source + R"("}})");
+    BOOST_TEST((was.lorax == 422 && was.openai == 404), id << " of " << source);
+    BOOST_TEST(was.param == "adapter_id");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(bad_names_of_adapters_are_refused) {

@@ -124,7 +124,8 @@ BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
   BOOST_TEST(with(R"("ignore_eos_token": true)").options.ignore_eos);
   check_both(R"("ignore_eos_token": true, "ignore_eos": false)", "ignore_eos_token");
   const Refused source = serve::test::refused([] { with(R"("adapter_source": "s3")"); });
-  BOOST_TEST(source.message == "`adapter_source=s3` is not supported, only local and hub");
+  BOOST_TEST(source.message ==
+             "`adapter_source=s3` is not supported by this server: it fetches no adapters (--adapter-fetch)");
 }
 
 BOOST_AUTO_TEST_CASE(seeds_are_integers_of_64_bits) {

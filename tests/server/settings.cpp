@@ -292,6 +292,48 @@ BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
   BOOST_TEST(has(refused({"--max-input-length", "1024"}), "--max-input-length"));
   BOOST_TEST(has(refused({"--adapter-root", (folder.path / "gone").string()}), "--adapter-root"));
   BOOST_TEST(has(refused({"--preload-adapters", "a"}), "--adapter-root"));
+  BOOST_TEST(has(refused({"--hub-cache", (folder.path / "gone").string()}), "--hub-cache"));
+  BOOST_TEST(refused({"--preload-adapters", "a", "--hub-cache", folder.path.string()}) == "accepted");
+}
+
+BOOST_AUTO_TEST_CASE(places_of_adapters) {
+  const Folder folder;
+  const std::string path = folder.path.string();
+  BOOST_TEST((parsed({}).hub_cache.empty() && parsed({}).fetch.command.empty()));
+  BOOST_TEST(has(described(parsed({})), "hub-cache = none\nadapter-fetch = none\n"));
+  BOOST_TEST(parsed({"--hub-cache", path}).hub_cache == path);
+  {
+    // Only where a flag asks for it.
+    const Variable home("HF_HOME", path), cache("HF_HUB_CACHE", "");
+    BOOST_TEST(parsed({}).hub_cache.empty());
+    BOOST_TEST(parsed({"--hub-cache-env"}).hub_cache == path + "/hub");
+    const Variable beats("HF_HUB_CACHE", path + "/other");
+    BOOST_TEST(parsed({"--hub-cache-env"}).hub_cache == path + "/other");
+  }
+  BOOST_TEST(has(refusal({"--hub-cache-env", "--hub-cache", path}), "--hub-cache-env"));
+
+  const std::vector<std::string> fetch{"--adapter-fetch", "/bin/echo --secret=5  x", "--adapter-fetch-folder", path};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fetch.begin(), fetch.end());
+    return more;
+  };
+  Settings s = parsed(with({"--api-key", "k", "--adapter-fetch-timeout", "1.5", "--adapter-fetch-limit", "1000",
+                            "--adapter-fetch-total", "5000", "--max-concurrent-requests", "10"}));
+  BOOST_TEST((s.fetch.command == std::vector<std::string>{"/bin/echo", "--secret=5", "x"}));
+  BOOST_TEST((s.fetch.folder == folder.path && s.fetch.timeout == 1500ms && s.fetch.waiting == 5));
+  BOOST_TEST((s.fetch.bytes == 1000 && s.fetch.total_bytes == 5000));
+  BOOST_TEST(has(described(s), "adapter-fetch = /bin/echo\n"));
+  BOOST_TEST(!has(described(s), "secret"));
+  BOOST_TEST(has(refusal(with({})), "--adapter-fetch: needs a key"));
+  BOOST_TEST(has(refusal({"--adapter-fetch", "/bin/echo", "--api-key", "k"}), "--adapter-fetch-folder"));
+  BOOST_TEST(has(refusal({"--adapter-fetch-folder", path, "--api-key", "k"}), "--adapter-fetch: is needed"));
+  for (const char* command : {"/bin/no-such-program", "echo $HOME", "echo 'a'", "echo a; echo b"}) {
+    const std::string said = refusal({"--adapter-fetch", command, "--adapter-fetch-folder", path, "--api-key", "k"});
+    BOOST_TEST(has(said, "--adapter-fetch: "), said);
+  }
+  s = parsed(with({"--api-key", "k", "--lora", "none"}));
+  s.resolve(folder.path, 1024);
+  BOOST_TEST(s.fetch.command.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

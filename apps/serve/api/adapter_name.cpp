@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "serve/api/api_error.h"
+#include "serve/fetch/adapter_reference.h"
 #include "serve/text.h"
 #include "tenon/adapter/options.h"
-#include "tenon/adapter/root.h"
 
 namespace serve {
 namespace {
@@ -18,19 +18,40 @@ using Uses = std::vector<AdapterUse>;
 
 constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // sums of factors stay finite
 
-// Files on disk are all there is, so that a hub's name means the folder of that name.
-void check_source(const RequestFields& f) {
-  const auto source = f.string("adapter_source");
-  if (!source || source->empty() || *source == "local" || *source == "hub") return;
-  throw ApiError(ApiError::Kind::invalid,
-                 "`adapter_source=" + shown(*source) + "` is not supported, only local and hub", "adapter_source");
+// What the words of one request mean: its source of adapters, and the server's names.
+struct Naming {
+  const RequestContext& context;
+  std::string source;  // "", "local", "hub" or "s3"
+
+  // The server's name for what the client calls `name` in the field `param`.
+  std::string of(const std::string& name, const std::string& param) const {
+    check_adapter_name(name, param, source);
+    return context.adapter_from ? context.adapter_from(name, source) : name;
+  }
+};
+
+[[noreturn]] void refuse_source(const std::string& message) {
+  throw ApiError(ApiError::Kind::invalid, message, "adapter_source");
 }
 
-void add_use(Uses& uses, const std::string& name, float weight, const std::string& field,
-             const RequestContext& context) {
-  if (names_base(name, context)) return;
-  check_adapter_name(name, field);
-  uses.push_back({name, weight});
+// The source that the objects of a request name. Empty: none.
+std::string source_in(std::initializer_list<const RequestFields*> objects, const RequestContext& context) {
+  std::string source;
+  for (const RequestFields* const f : objects) {
+    const auto named = f->string("adapter_source");
+    if (!named || named->empty()) continue;
+    if (*named != "local" && *named != "hub" && *named != "s3")
+      refuse_source("`adapter_source=" + shown(*named) + "` is not supported, only local, hub and s3");
+    if (*named == "s3" && !context.fetches)
+      refuse_source("`adapter_source=s3` is not supported by this server: it fetches no adapters (--adapter-fetch)");
+    if (!source.empty() && source != *named) refuse_source("`adapter_source` is given twice, with different values");
+    source = *named;
+  }
+  return source;
+}
+
+void add_use(Uses& uses, const std::string& name, float weight, const std::string& field, const Naming& naming) {
+  if (!names_base(name, naming.context)) uses.push_back({naming.of(name, field), weight});
 }
 
 // Before any name is looked up.
@@ -39,24 +60,24 @@ void check_count(const RequestFields& f, const char* field, std::size_t count) {
     f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
 }
 
-Uses by_name(const RequestFields& f, const std::string& field, const RequestContext& context) {
+Uses by_name(const RequestFields& f, const std::string& field, const Naming& naming) {
   Uses uses;
-  if (const auto name = f.string(field)) add_use(uses, *name, 1, f.name_of(field), context);
+  if (const auto name = f.string(field)) add_use(uses, *name, 1, f.name_of(field), naming);
   return uses;
 }
 
 // mistral.rs: all of these names together.
-Uses by_list(const RequestFields& f, const RequestContext& context) {
+Uses by_list(const RequestFields& f, const Naming& naming) {
   Uses uses;
   const Json* const value = f.find("adapters");
-  if (value && value->is_string()) return by_name(f, "adapters", context);
+  if (value && value->is_string()) return by_name(f, "adapters", naming);
   if (value && value->is_array()) check_count(f, "adapters", value->size());
-  for (const std::string& name : f.strings("adapters")) add_use(uses, name, 1, "adapters", context);
+  for (const std::string& name : f.strings("adapters")) add_use(uses, name, 1, "adapters", naming);
   return uses;
 }
 
 // An element of llama.cpp's list.
-AdapterUse scaled(const RequestFields& f, const std::string& path, const RequestContext& context) {
+AdapterUse scaled(const RequestFields& f, const std::string& path, const Naming& naming) {
   const Json* const id = f.find("id");
   auto name = f.string("path");
   if (!id && !name) f.refuse("id", "is missing");
@@ -64,8 +85,8 @@ AdapterUse scaled(const RequestFields& f, const std::string& path, const Request
     f.refuse_type("id", "an id of GET /lora-adapters, or a name", *id);
   if (id) {
     const auto of_id = id->is_string() ? std::optional(id->get<std::string>())
-                       : context.adapter_of_id
-                           ? context.adapter_of_id(
+                       : naming.context.adapter_of_id
+                           ? naming.context.adapter_of_id(
                                  f.check_integer("id", *id, 0, kMaxInt, "must be an id that GET /lora-adapters lists"))
                            : std::nullopt;
     if (!of_id)
@@ -75,27 +96,26 @@ AdapterUse scaled(const RequestFields& f, const std::string& path, const Request
   }
   const Json* const scale = f.find("scale");
   if (!scale) f.refuse("scale", "is missing");
-  check_adapter_name(*name, path);
-  return {*name, f.check_number("scale", *scale, kWeight, "must be a number from -1000 to 1000")};
+  return {naming.of(*name, path), f.check_number("scale", *scale, kWeight, "must be a number from -1000 to 1000")};
 }
 
-Uses by_scales(const RequestFields& f, const RequestContext& context, UnknownFields& unknown) {
+Uses by_scales(const RequestFields& f, const Naming& naming, UnknownFields& unknown) {
   Uses uses;
   const Json* const list = f.list("lora");
   if (!list) return uses;
   check_count(f, "lora", list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = "lora[" + std::to_string(i) + "]";
-    AdapterUse use = scaled(RequestFields((*list)[i], kScaledAdapter, unknown, path), path, context);
+    AdapterUse use = scaled(RequestFields((*list)[i], kScaledAdapter, unknown, path), path, naming);
     if (use.weight != 0) uses.push_back(std::move(use));
   }
   return uses;
 }
 
 // vLLM's object, whose path must be the name: files of a request's choice are not read.
-Uses by_request(const RequestFields& f, const RequestContext& context, UnknownFields& unknown) {
+Uses by_request(const RequestFields& f, const Naming& naming, UnknownFields& unknown) {
   const Json* const value = f.find("lora_request");
-  if (!value || value->is_string()) return by_name(f, "lora_request", context);
+  if (!value || value->is_string()) return by_name(f, "lora_request", naming);
   const RequestFields request = *f.object("lora_request", kAdapterRequest, unknown);
   const auto name = request.string("lora_name");
   auto path = request.string("lora_path");
@@ -105,12 +125,12 @@ Uses by_request(const RequestFields& f, const RequestContext& context, UnknownFi
     request.refuse("lora_path", "must be the name: POST /v1/load_lora_adapter gives a folder another one");
   }
   Uses uses;
-  add_use(uses, name ? *name : *path, 1, "lora_request", context);
+  add_use(uses, name ? *name : *path, 1, "lora_request", naming);
   return uses;
 }
 
 // A weighted sum is what the engine makes of several adapters; what the other strategies drop or elect it does not do.
-Uses merged(const RequestFields& fields, UnknownFields& unknown) {
+Uses merged(const RequestFields& fields, const Naming& naming, UnknownFields& unknown) {
   const RequestFields f = *fields.object("merged_adapters", kMerged, unknown);
   const std::string strategy = f.string("merge_strategy").value_or("linear");
   if (strategy != "linear") {
@@ -125,8 +145,9 @@ Uses merged(const RequestFields& fields, UnknownFields& unknown) {
   if (!weights || weights->size() != ids.size()) f.refuse("weights", "must hold one weight for each of `ids`");
   Uses uses;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    check_adapter_name(ids[i], "merged_adapters.ids");
-    uses.push_back({ids[i], f.check_number("weights", (*weights)[i], kWeight, "must hold numbers from -1000 to 1000")});
+    std::string name = naming.of(ids[i], "merged_adapters.ids");
+    uses.push_back(
+        {std::move(name), f.check_number("weights", (*weights)[i], kWeight, "must hold numbers from -1000 to 1000")});
   }
   return uses;
 }
@@ -149,29 +170,30 @@ bool names_base(const std::string& name, const RequestContext& context) {
   return (name == "tgi" || name == "dummy") && !(context.is_adapter && context.is_adapter(name));
 }
 
-void check_adapter_name(const std::string& name, const std::string& param) {
-  if (tenon::is_adapter_id(name)) return;
+void check_adapter_name(const std::string& name, const std::string& param, std::string_view source) {
+  const auto reference = adapter_reference(source == "s3" && !name.starts_with("s3:") ? "s3:" + name : name);
+  if (reference && (source.empty() || !reference->remote() || reference->source == source)) return;
   throw ApiError(ApiError::Kind::bad_adapter_name,
                  "`" + param +
                      "` must be the name of a model or adapter: one or two words of letters, digits, '.', '_' " +
-                     "and '-' with a slash between them. Given: `" + shown(name) + "`",
+                     "and '-' with a slash between them, and perhaps '@' and a revision. Given: `" + shown(name) + "`",
                  param);
 }
 
 NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context,
                              UnknownFields& unknown) {
   NamedAdapters found;
+  const Naming naming{context, source_in(objects, context)};
   bool merges = false;
   for (const RequestFields* const f : objects) {
-    check_source(*f);
-    Uses by_model = by_name(*f, "model", context), by_id = by_name(*f, "adapter_id", context);
+    Uses by_model = by_name(*f, "model", naming), by_id = by_name(*f, "adapter_id", naming);
     take(found, std::move(by_model), *f, "model");
     take(found, std::move(by_id), *f, "adapter_id");
-    take(found, by_list(*f, context), *f, "adapters");
-    take(found, by_scales(*f, context, unknown), *f, "lora");
-    take(found, by_request(*f, context, unknown), *f, "lora_request");
+    take(found, by_list(*f, naming), *f, "adapters");
+    take(found, by_scales(*f, naming, unknown), *f, "lora");
+    take(found, by_request(*f, naming, unknown), *f, "lora_request");
     if (!f->has("merged_adapters")) continue;
-    Uses uses = merged(*f, unknown);
+    Uses uses = merged(*f, naming, unknown);
     if (!found.uses.empty() && !merges) {
       throw ApiError(ApiError::Kind::invalid, "at most one of `adapter_id` or `adapters` may be provided", found.field);
     }

@@ -15,8 +15,8 @@ namespace serve {
 // no adapter has that name.
 bool names_base(const std::string& name, const RequestContext& context);
 
-// ApiError bad_adapter_name; `param` is the field that it stands in.
-void check_adapter_name(const std::string& name, const std::string& param);
+// ApiError bad_adapter_name; `param` is the field that it stands in. `source`: "", or that of `adapter_source`.
+void check_adapter_name(const std::string& name, const std::string& param, std::string_view source = {});
 
 struct NamedAdapters {
   std::vector<tenon::AdapterUse> uses;  // none: the base model; several, or one with a weight: added up

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "tenon/adapter/root.h"
 #include "tenon/core/error.h"
@@ -20,30 +21,81 @@ bool holds_adapter(const fs::path& folder) {
 
 }  // namespace
 
-fs::path AdapterNames::below_root(const std::string& path) const {
-  if (root_.empty()) {
-    throw tenon::Error(tenon::Error::Kind::io, "adapter " + tenon::printable(path, 60),
-                       "is not known: the server has no adapter root");
+std::string AdapterNames::path_of(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  const auto found = added_.find(name);
+  return found == added_.end() ? name : found->second;
+}
+
+fs::path AdapterNames::find(const AdapterReference& name) const {
+  using Kind = tenon::Error::Kind;
+  const auto refuse = [&](const char* what) -> void {
+    throw tenon::Error(Kind::io, "adapter " + tenon::printable(name.text(), 60), what);
+  };
+  if (name.remote()) {
+    if (!places_.fetcher) refuse("is not known: the server fetches no adapters");
+    return places_.fetcher->folder(name);
   }
-  return tenon::adapter_below(root_, path);
+  if (places_.root.empty() && places_.hub_cache.empty()) refuse("is not known: the server has no adapter root");
+  if (!places_.root.empty() && name.revision.empty()) {
+    try {
+      return tenon::adapter_below(places_.root, name.id);
+    } catch (const tenon::Error& error) {
+      if (error.kind() != Kind::io || places_.hub_cache.empty()) throw;
+    }
+  }
+  if (places_.hub_cache.empty()) refuse("is not known: the server has no hub cache");
+  return tenon::adapter_in_hub_cache(places_.hub_cache, name.text());
 }
 
 fs::path AdapterNames::folder(const std::string& name) const {
-  std::string path = name;
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto found = added_.find(name); found != added_.end()) path = found->second;
+  const std::string path = path_of(name);
+  const auto reference = adapter_reference(path);
+  if (!reference) {
+    throw tenon::Error(tenon::Error::Kind::invalid_request, "adapter " + tenon::printable(path, 60),
+                       "is no name of an adapter");
   }
-  return below_root(path);
+  return find(*reference);
 }
 
 bool AdapterNames::is_known(const std::string& name) const {
   if (is_added(name)) return true;
+  const auto reference = adapter_reference(name);
+  if (!reference) return false;
+  if (reference->remote()) return places_.fetcher && places_.fetcher->has(*reference);
   try {
-    return holds_adapter(below_root(name));
+    return holds_adapter(find(*reference));
   } catch (const tenon::Error&) {
     return false;
   }
+}
+
+bool AdapterNames::may_be_named(const std::string& name) const {
+  const auto reference = adapter_reference(name);
+  return (reference && reference->remote() && places_.fetcher) || is_known(name);
+}
+
+void AdapterNames::fetch(const std::string& name, const std::function<bool()>& wanted) const {
+  const auto reference = adapter_reference(path_of(name));
+  if (reference && reference->remote() && places_.fetcher) places_.fetcher->folder(*reference, wanted);
+}
+
+std::string AdapterNames::source_of(const std::string& name) const {
+  const auto reference = adapter_reference(path_of(name));
+  if (!reference) return "local";
+  if (reference->remote()) return reference->source;
+  if (!reference->revision.empty()) return "hub";
+  if (places_.hub_cache.empty()) return "local";
+  try {
+    if (!places_.root.empty()) tenon::adapter_below(places_.root, reference->id);
+    return places_.root.empty() ? "hub" : "local";
+  } catch (const tenon::Error& error) {
+    return error.kind() == tenon::Error::Kind::io && is_known(reference->id) ? "hub" : "local";
+  }
+}
+
+void AdapterNames::stop_fetching() {
+  if (places_.fetcher) places_.fetcher->stop();
 }
 
 std::vector<std::string> AdapterNames::list() const {
@@ -63,8 +115,12 @@ std::vector<std::string> AdapterNames::list() const {
         inner(each->path(), name + "/");
     }
   };
-  if (!root_.empty()) {
-    look_into(root_, "", [&](const fs::path& folder, const std::string& prefix) {
+  if (!places_.hub_cache.empty())
+    for (std::string& name : tenon::adapters_in_hub_cache(places_.hub_cache)) names.insert(std::move(name));
+  if (places_.fetcher)
+    for (std::string& name : places_.fetcher->list()) names.insert(std::move(name));
+  if (!places_.root.empty()) {
+    look_into(places_.root, "", [&](const fs::path& folder, const std::string& prefix) {
       look_into(folder, prefix, [](const fs::path&, const std::string&) {});
     });
   }
@@ -72,15 +128,19 @@ std::vector<std::string> AdapterNames::list() const {
 }
 
 bool AdapterNames::add(const std::string& name, const std::string& path) {
-  below_root(path);
+  folder(path);
   if (is_known(name)) return false;
   std::lock_guard lock(mutex_);
   return added_.try_emplace(name, path).second;
 }
 
 bool AdapterNames::remove(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  return added_.erase(name) > 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (added_.erase(name) > 0) return true;
+  }
+  const auto reference = adapter_reference(name);
+  return reference && reference->remote() && places_.fetcher && places_.fetcher->forget(*reference);
 }
 
 bool AdapterNames::leads_to(const std::string& name, const std::string& path) const {

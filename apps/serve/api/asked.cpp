@@ -30,7 +30,7 @@ void take_listed(Model& model, Asked& asked, const std::string& param) {
 
 void need_adapters(Model& model, const std::vector<tenon::AdapterUse>& adapters, const std::string& param) {
   for (const tenon::AdapterUse& use : adapters) {
-    if (!model.adapters().is_known(use.name)) throw unknown_adapter(use.name, param);
+    if (!model.adapters().may_be_named(use.name)) throw unknown_adapter(use.name, param);
   }
 }
 

@@ -128,10 +128,29 @@ void Exchange::log(const Usage& usage) const {
 
 void Exchange::serve(Asked asked, HttpResponse& response) {
   asked_ = std::move(asked);
+  fetch_adapters(response);
   take_work();
   submit(response);
   if (asked_.stream) return answer_stream(response);
   answer_whole(response);
+}
+
+// Before anything is taken for the request: a command may run for minutes.
+void Exchange::fetch_adapters(HttpResponse& response) {
+  AdapterNames& names = model_->adapters();
+  if (!names.fetches()) return;
+  for (const tenon::Request& request : asked_.requests) {
+    for (const tenon::AdapterUse& use : request.adapters) {
+      if (!names.is_known(use.name) && !caller_.tenant)
+        throw ApiError(ApiError::Kind::unauthorized, "a valid API key is needed for an adapter that is to be fetched");
+      try {
+        names.fetch(use.name, [this] { return !peer_->gone(); });
+      } catch (const FetchError&) {
+        if (peer_->gone()) drop(response);
+        throw;
+      }
+    }
+  }
 }
 
 // Sequences are numbered, so that the first of each request may go before the later ones of others.
@@ -229,7 +248,7 @@ bool Exchange::client_has_left() {
 // What is answered now reaches nobody, or a client that has closed its half and would take it for an answer.
 void Exchange::drop(HttpResponse& response) {
   dropped_ = true;
-  answer_->cancel();
+  if (answer_) answer_->cancel();
   response.close = true;
   throw ApiError(ApiError::Kind::incomplete, "the client has left");
 }
@@ -316,8 +335,10 @@ void Exchange::add_headers(HttpResponse& response, bool whole) const {
   response.set_header("x-model-id", model_->name());
   number("x-compute-characters", asked_.characters);
   if (!asked_.adapter.empty()) {
-    response.set_header("x-adapter-id", asked_.adapter);
-    response.set_header("x-adapter-source", "local");
+    const std::string source = model_->adapters().source_of(asked_.adapter), prefix = source + ":";
+    const bool prefixed = asked_.adapter.starts_with(prefix);
+    response.set_header("x-adapter-id", prefixed ? asked_.adapter.substr(prefix.size()) : asked_.adapter);
+    response.set_header("x-adapter-source", source);
   }
   if (!whole) return;
   const auto time = [&](const char* name, double value) { number(name, static_cast<long long>(value * 1000 + 0.5)); };

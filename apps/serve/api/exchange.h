@@ -53,6 +53,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void count(const Usage& usage) const;
   void log(const Usage& usage) const;
 
+  void fetch_adapters(HttpResponse& response);
   void take_work();
   void settle_tokens(const Usage& usage);
   void submit(HttpResponse& response);

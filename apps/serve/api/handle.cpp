@@ -7,6 +7,7 @@
 #include "serve/api/route_table.h"
 #include "serve/api/trace_context.h"
 #include "serve/api/writer.h"
+#include "serve/fetch/adapter_fetcher.h"
 #include "serve/ops/memory_reserve.h"
 #include "serve/text.h"
 
@@ -15,6 +16,15 @@ namespace {
 
 constexpr const char* kIdHeader = "x-request-id";
 constexpr std::size_t kLongestId = 128;
+
+ApiError from_fetch(const FetchError& error) {
+  using Why = FetchError::Why;
+  const ApiError::Kind kind = error.why() == Why::failed      ? ApiError::Kind::adapter_unusable
+                              : error.why() == Why::timed_out ? ApiError::Kind::timeout
+                              : error.why() == Why::busy      ? ApiError::Kind::overloaded
+                                                              : ApiError::Kind::unavailable;
+  return {kind, error.what(), "adapter_id"};
+}
 
 bool is_plain(const std::string& id) {
   return !id.empty() && id.size() <= kLongestId &&
@@ -123,6 +133,8 @@ ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
     std::rethrow_exception(thrown);
   } catch (const ApiError& error) {
     return error;
+  } catch (const FetchError& error) {
+    return from_fetch(error);
   } catch (const tenon::Error& error) {
     return from(error, dialect);
   } catch (const std::bad_alloc&) {

@@ -11,7 +11,6 @@
 #include "serve/api/openai/chat_fields.h"
 #include "serve/api/routes.h"
 #include "serve/api/writer.h"
-#include "tenon/adapter/root.h"
 #include "tenon/engine/prepared_request.h"
 #include "tenon/tokenizer/stream_decoder.h"
 #include "tenon/version.h"
@@ -44,7 +43,7 @@ void list_models(Model& model, HttpResponse& response) {
 }
 
 void show_model(Model& model, const std::string& name, HttpResponse& response) {
-  if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name)))
+  if (!names_base(name, model.context()) && !model.adapters().is_known(name))
     throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }

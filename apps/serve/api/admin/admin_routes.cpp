@@ -7,6 +7,7 @@
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
 #include "serve/api/routes.h"
+#include "serve/fetch/adapter_reference.h"
 #include "serve/text.h"
 #include "tenon/adapter/root.h"
 
@@ -53,10 +54,12 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
     refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'.");
   };
   try {
-    if (!model.adapters().is_known(path)) return not_found();
+    if (!model.adapters().may_be_named(path)) return not_found();
     if (!add_name(model, name, path))
       return refuse_admin(response, 400, "InvalidUserInput",
                           "The lora adapter '" + name + "' has already been loaded.");
+  } catch (const FetchError&) {
+    throw;
   } catch (const tenon::Error&) {
     return not_found();
   }
@@ -81,7 +84,7 @@ void unload_adapter(Serving& serving, const std::string& text, HttpResponse& res
   if (name.empty())
     return refuse_admin(response, 400, "InvalidUserInput",
                         "'lora_name' needs to be provided to unload a LoRA adapter.");
-  if (!tenon::is_adapter_id(name) || !model.unload_adapter(name))
+  if (!adapter_reference(name) || !model.unload_adapter(name))
     return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
   say(response, "Success: LoRA adapter '" + name + "' removed successfully.");
 }
