@@ -43,8 +43,7 @@ void list_models(Model& model, HttpResponse& response) {
 }
 
 void show_model(Model& model, const std::string& name, HttpResponse& response) {
-  if (!names_base(name, model.context()) && !model.adapters().is_known(name))
-    throw unknown_adapter(name);
+  if (!names_base(name, model.context()) && !model.adapters().is_known(name)) throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }
 

@@ -17,7 +17,7 @@ struct RequestContext {
   bool parse_special = true;            // special tokens spelled in prompts are tokens, where the request does not say
   std::function<bool(const std::string&)> is_adapter = {};  // none: no name is one
   std::function<std::optional<std::string>(std::int64_t)> adapter_of_id =
-      {};  // ids of GET /lora-adapters; none: no ids
+      {};                // ids of GET /lora-adapters; none: no ids
   bool fetches = false;  // whether `adapter_source` may be s3
   // The server's name for an adapter of a valid name, from `source`: "", "local", "hub" or "s3". ApiError where that
   // source has none. None: names stay as they are.
