@@ -10,7 +10,7 @@ REQUESTS = [{"prompt": LIST, "max_new_tokens": 60},
             {"prompt": LIST, "max_new_tokens": 40, "top_logprobs": 2, "frequency_penalty": 0.3},
             {"prompt": LIST, "max_new_tokens": 60, "stop": [" three"]},
             {"prompt": LIST, "max_new_tokens": 50, "regex": "( one two three four,){1,9}"},
-            {"prompt": LIST, "max_new_tokens": 30, "adapter": TALES + "/adapters/weather"}]
+            {"prompt": LIST, "max_new_tokens": 30, "adapter": str(TALES / "adapters" / "weather")}]
 
 
 class Drafts(ProgramTest):
@@ -34,7 +34,8 @@ class Drafts(ProgramTest):
         _, plain = self.run_with("none", requests=REQUESTS[4:5])
         _, guessed = self.run_with("lookup", requests=REQUESTS[4:5])
         self.assertGreater(guessed["accepted"], 5)
-        self.assertEqual(plain["steps"] - guessed["steps"], guessed["accepted"])
+        # The last token of a text may be a right guess; then its step gives no token more.
+        self.assertIn(guessed["accepted"] - (plain["steps"] - guessed["steps"]), (0, 1))
 
     def test_unknown_drafts_are_refused(self):
         done = tenon("run", "--model", TALES, "--draft", "suffix", stdin="")
