@@ -116,7 +116,8 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
 }
 
 std::string Model::adapter_from(const std::string& name, const std::string& source) {
-  if (source.empty() || adapter_reference(name)->remote()) return name;
+  const auto reference = adapter_reference(name);  // none: a name of many words, as s3 has
+  if (source.empty() || (reference && reference->remote())) return name;
   if (source == "s3") return "s3:" + name;
   if (source == "local") {
     if (adapters_->source_of(name) != "local") throw unknown_adapter(name);

@@ -267,7 +267,7 @@ class Fetched(ServerTest):
 
     def test_odd_names(self):
         calls = self.calls.read_text()
-        for name in ["../a", "a/../b", "/etc/passwd", "a/", "a//b", "-rf", "a/-rf", "a b", "a;b", "$(a)", "a@v2", "s3:a", "a" * 161, ".hidden"]:
+        for name in ["../a", "a/../b", "/etc/passwd", "a/", "a//b", "-rf", "a/-rf", "a b", "a;b", "$(a)", "a@v2", "hub:a", "a" * 161, ".hidden"]:
             self.refused(self.parameters(name), 422, "validation")
         self.assertEqual(self.calls.read_text(), calls)
 
