@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "io/scratch.h"
+#include "../io/scratch.h"
 #include "serve/fetch/adapter_fetcher.h"
 #include "serve/fetch/adapter_reference.h"
 #include "serve/fetch/command.h"
