@@ -34,7 +34,8 @@ TENON_INLINE void PeftAdapter::find_tables(std::span<const PeftTarget> targets, 
     if (i == 0 || !base.tied_head || !config_.has_same_tokens(modules[0].path, modules[1].path))
       find_tokens(table, modules[i], i == 0);
   }
-  for (const auto& [key, tokens] : config_.token_indices) {
+  for (const auto& named : config_.token_indices) {
+    const std::string& key = named.first;
     const auto is_meant = [&](const PeftModule& each) { return each.path.ends_with(key); };
     if (!key.empty() && std::none_of(modules.begin(), modules.end(), is_meant))
       detail::refuse_peft("trainable_token_indices." + key, "names neither the embedding nor the head of the model");
