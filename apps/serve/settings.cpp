@@ -393,17 +393,18 @@ std::vector<std::string> Settings::describe() const {
   };
   const auto on = [](bool value) { return value ? "on" : "off"; };
   const auto or_else = [](int value, const char* zero) { return value == 0 ? zero : std::to_string(value); };
+  const auto or_none = [](const std::string& value) { return value.empty() ? std::string("none") : value; };
   say("served-model-name", listed(served_model_names));
   say("engine", model.weights + " weights, " + model.cache + " cache of " + model.kv + ", " + model.attention +
-                    " attention, " + model.scheduler + " scheduler, " + model.lora + " adapters, " + model.draft +
-                    " draft, on " + model.device);
+                    " attention, " + model.scheduler + " scheduler, " + model.lora + " adapters, on " + model.device);
+  say("draft", model.draft);
   say("threads", or_else(model.threads, "all cores"));
   say("batch", model.batch);
   say("token-budget", model.token_budget);
   say("cache-tokens", or_else(model.cache_tokens, "by default"));
   say("prefix-reuse", on(model.prefix_reuse));
-  say("adapter-root", model.adapter_root.empty() ? std::string("none") : model.adapter_root);
-  say("hub-cache", hub_cache.empty() ? std::string("none") : hub_cache);
+  say("adapter-root", or_none(model.adapter_root));
+  say("hub-cache", or_none(hub_cache));
   // Not its arguments: they may be secrets.
   say("adapter-fetch", fetch.command.empty() ? std::string("none") : fetch.command.front());
   if (!fetch.command.empty())
