@@ -383,6 +383,15 @@ void Settings::resolve(const std::filesystem::path& model_folder, int context) {
   }
 }
 
+namespace {
+
+std::string limits_of(const FetchOptions& fetch) {
+  return as_seconds(fetch.timeout) + ", " + std::to_string(fetch.bytes) + " bytes each, " +
+         std::to_string(fetch.total_bytes) + " in " + fetch.folder.string();
+}
+
+}  // namespace
+
 std::vector<std::string> Settings::describe() const {
   std::vector<std::string> lines;
   const auto say = [&lines](const std::string& name, const auto& value) {
@@ -407,9 +416,7 @@ std::vector<std::string> Settings::describe() const {
   say("hub-cache", or_none(hub_cache));
   // Not its arguments: they may be secrets.
   say("adapter-fetch", fetch.command.empty() ? std::string("none") : fetch.command.front());
-  if (!fetch.command.empty())
-    say("adapter-fetch-limits", as_seconds(fetch.timeout) + ", " + std::to_string(fetch.bytes) + " bytes each, " +
-                                    std::to_string(fetch.total_bytes) + " in " + fetch.folder.string());
+  if (!fetch.command.empty()) say("adapter-fetch-limits", limits_of(fetch));
   say("adapter-slots", or_else(model.adapter_slots, "any number"));
   say("adapter-wait", as_seconds(adapter_wait));
   say("preload-adapters", listed(preload_adapters));
