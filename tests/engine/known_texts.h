@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "random_requests.h"
 #include "tenon/core/concepts.h"
 #include "tenon/core/hash.h"
 
@@ -22,7 +23,8 @@ struct KnownTexts {
       if (text.size() <= state.text.size() || !std::equal(state.text.begin(), state.text.end(), text.begin())) continue;
       const std::size_t wrong = random / 4 % 3 == 0 ? random / 16 % 4 : text.size();
       for (std::size_t i = 0; state.text.size() + i < text.size(); ++i) {
-        if (!out.add(text[state.text.size() + i] + (i == wrong))) return;
+        const TokenId right = text[state.text.size() + i];
+        if (!out.add(i != wrong ? right : random % 5 == 0 ? kPoison : right + 1)) return;
       }
       return;
     }

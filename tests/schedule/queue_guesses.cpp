@@ -91,6 +91,22 @@ BOOST_AUTO_TEST_CASE(a_step_that_failed_leaves_no_guesses) {
   BOOST_TEST(queue.sequence(0).tokens.size() == 6u);
 }
 
+BOOST_AUTO_TEST_CASE(a_row_that_a_guess_spoils_is_computed_again) {
+  BlockLedger<16> ledger(8, 100);
+  auto queue = decoding(ledger, 15);
+  const Plan& plan = queue.plan(ledger, 512, {});
+  BOOST_TEST(queue.guess(0, Tokens{1, 2}, ledger) == 2);
+  queue.commit(plan, ledger);
+  queue.retry(0);
+  BOOST_TEST(queue.sequence(0).cached == 15);
+  BOOST_TEST(queue.sequence(0).pending() == 1);
+  Tokens prompt = text(15);
+  prompt.insert(prompt.end(), {7, 1, 2});
+  BOOST_TEST(ledger.match(prompt, "").tokens == 0);  // its block is not published
+  step(queue, ledger);
+  BOOST_TEST(ledger.match(prompt, "").tokens == 16);
+}
+
 BOOST_AUTO_TEST_CASE(others_find_right_guesses_and_never_wrong_ones) {
   BlockLedger<16> ledger(8, 100);
   auto queue = decoding(ledger, 30);

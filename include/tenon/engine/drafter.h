@@ -57,6 +57,7 @@ class Drafter {
  private:
   template <DraftPolicy P>
   void offer(P& policy, std::size_t slice, const Sequence& s, GuessRecord& record, const DrafterLimits& limits) {
+    if (record.stopped()) return;
     guesses_.clear();
     DraftWriter out(guesses_, std::min(limits.tokens, s.remaining() - 1), limits.vocab);
     if (out.room() > 0) policy.draft({s.tokens, s.prompt_tokens}, out);

@@ -28,6 +28,10 @@ class GuessRecord {
     next_ = right ? next_ + 1 : offered_.size();
   }
 
+  /// No guesses from now on.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
   /// The probability that a guess is right if those before it are.
   double chance() const { return right_ / tried_; }
 
@@ -35,7 +39,8 @@ class GuessRecord {
   static constexpr double kMemory = 0.9;  // a guess counts half after 7 others
 
   std::vector<TokenId> offered_;
-  std::size_t next_ = 0;            // the first that is not verified
+  std::size_t next_ = 0;  // the first that is not verified
+  bool stopped_ = false;
   double right_ = 0.5, tried_ = 1;  // before the first guess: as often right as wrong
 };
 

@@ -106,6 +106,11 @@ class OpenSequences {
   bool append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, L& ledger) {
     SequenceOutput& output = active_.output(seq);
     if (!output.failure().empty()) return false;
+    if (!outcome.pick && queue_.sequence(seq).guessed > 0) {  // perhaps a guess after it is to blame
+      output.guesses().stop();
+      queue_.retry(seq);
+      return false;
+    }
     if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure, ledger);
     Pick& pick = *outcome.pick;
     bool guessed = false;

@@ -64,20 +64,20 @@ struct CacheRoom {
     return s.reserved - s.cached;
   }
 
-  /// Gives back positions before the window of the next row.
+  /// Gives back positions before the window of the row at position `next`.
   template <CacheLedger L>
-  void trim([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
+  void trim([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s, [[maybe_unused]] int next) const {
     if constexpr (TrimsSequences<L>) {
-      if (window > 0 && s.cached >= window) ledger.trim(s.seq, s.cached - window + 1);
+      if (window > 0 && next >= window) ledger.trim(s.seq, next - window + 1);
     }
   }
 
-  /// Lets other sequences find the cached tokens of this one from now on.
+  /// Lets other sequences find the first `tokens` tokens of this one, which are cached, from now on.
   template <CacheLedger L>
-  void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
+  void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s, [[maybe_unused]] int tokens) const {
     if constexpr (ReusesPrefixes<L>) {
       if (reuses_prefixes)
-        ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.cached, s.share_limit))),
+        ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(std::min(tokens, s.share_limit))),
                        s.identity);
     }
   }

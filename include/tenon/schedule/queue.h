@@ -114,8 +114,10 @@ class RequestQueue {
         continue;
       }
       s->cached += tokens;
-      room_.publish(ledger, *s);
-      room_.trim(ledger, *s);
+      if (s->guessed == 0) s->unpublished = false;
+      const int sure = s->cached - (s->guessed > 0 ? 1 : 0);  // retry() may take a row back
+      room_.publish(ledger, *s, sure);
+      room_.trim(ledger, *s, sure);
       if (s->pending() == 0) release_children(*s);
     }
     if constexpr (KeepsAccounts<P>) policy_.served(served_);
@@ -136,6 +138,7 @@ class RequestQueue {
   /// Otherwise the sequence's other guesses are forgotten.
   bool append(SeqId seq, TokenId token) {
     Sequence& s = at(seq);
+    s.unpublished = s.unpublished || s.guessed > 0;
     if (s.guessed > 0 && s.tokens[static_cast<std::size_t>(s.known())] == token) {
       --s.guessed;
       ++s.cached;
@@ -151,6 +154,13 @@ class RequestQueue {
     if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
     return false;
   }
+  /// Takes the sequence's last row back instead of append(): it is computed again, without the guesses after it. A
+  /// guess whose row is not finite spoils the rows before it.
+  void retry(SeqId seq) {
+    Sequence& s = at(seq);
+    s.forget_guesses();
+    --s.cached;
+  }
   void learn(SeqId seq, TokenId token) { at(seq).tokens.back() = token; }
 
   /// Ends a sequence; its cache is free at once. Error internal if it is not here.
@@ -164,8 +174,7 @@ class RequestQueue {
   bool cancel(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
     if (!s) return false;
-    // Commit did not know of tokens that were guessed right.
-    if (keeps_tokens() && s->cached > 0 && !s->outgrown) room_.publish(ledger, *s);
+    if (s->unpublished && !s->outgrown) room_.publish(ledger, *s, s->cached);
     room_.give_back(ledger, *s);
     withdraw(*s);
     release_children(*s);

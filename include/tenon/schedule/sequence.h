@@ -77,6 +77,7 @@ struct Sequence {
   State state = State::waiting;
   bool on_hold = false, awaits_parent = false;  ///< either: State::held
   bool was_admitted = false;
+  bool unpublished = false;      ///< others cannot find all verified tokens yet: commit() left them out
   bool outgrown = false;         ///< the next plan gives its cache back: RequestQueue::set_recompute_after
   int read_again = 0;            ///< tokens that are read as a prompt after it has outgrown its cache; 0: it has not
   int reused = 0;                ///< of `cached`, tokens that move_in() found
