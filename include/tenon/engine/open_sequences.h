@@ -106,7 +106,7 @@ class OpenSequences {
   bool append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, L& ledger) {
     SequenceOutput& output = active_.output(seq);
     if (!output.failure().empty()) return false;
-    if (!outcome.pick && queue_.sequence(seq).guessed > 0) {  // perhaps a guess after it is to blame
+    if (!outcome.pick && queue_.sequence(seq).verifies()) {  // perhaps a guess is to blame
       output.guesses().stop();
       queue_.retry(seq);
       return false;

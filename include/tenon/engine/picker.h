@@ -335,7 +335,8 @@ class Picker {
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + skip + i)];
-      if (!row.gone) active.output(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
+      if (row.gone || row.position >= queue.sequence(row.seq).known()) continue;  // a guess: perhaps not in the text
+      active.output(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {

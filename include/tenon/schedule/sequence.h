@@ -98,6 +98,8 @@ struct Sequence {
   /// Tokens that may be guessed: those before the last one. A text that is to be read again once it has more than
   /// `recompute_after` tokens is not guessed beyond them, as its keys are others then (0: it never is).
   int most_guesses(int recompute_after) const;
+  /// Whether the step that was committed last verifies guesses.
+  bool verifies() const { return guessed > 0 || unpublished; }
   void forget_guesses() {
     tokens.resize(static_cast<std::size_t>(known()));
     guessed = 0;
