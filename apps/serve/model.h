@@ -86,7 +86,7 @@ class Model {
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
   std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 
-  // What its files say about embeddings, classes and ranks.
+  // The settings of embeddings, classes and ranks in its files.
   const HeadRecipe& heads() const { return heads_; }
   // Tokens around two texts. Reads tokenizer.json when it is first asked for.
   const PairTemplate& pair_template();

@@ -1,7 +1,7 @@
 // tenon merge: writes a model with an adapter folded in.
 #include "tenon/model/merge.h"
 
-#include <optional>
+#include <functional>
 
 #include "commands.h"
 #include "output.h"
@@ -22,14 +22,9 @@ int merge(const MergeCommand& command) {
                     : command.dtype == "bfloat16" ? tenon::DType::bf16
                                                   : tenon::DType::f16;
   tenon::ThreadPool pool(thread_count(model));
-  constexpr std::uint64_t kMegabyte = 1'000'000;
-  std::optional<Progress> progress;  // made when the total is known
-  const auto show = [&](std::uint64_t done, std::uint64_t total) {
-    if (!progress) progress.emplace("MB", total / kMegabyte);
-    progress->update(done / kMegabyte);
-  };
-  const auto report = tenon::merge_checkpoint(folder, command.adapter, command.out, pool, options, show);
-  progress.reset();
+  ByteProgress progress;
+  const auto report = tenon::merge_checkpoint(folder, command.adapter, command.out, pool, options, std::ref(progress));
+  progress.clear();
   for (const auto& name : report.added) say("added: " + tenon::printable(name));
   for (const auto& field : report.config) say("config.json: " + field);
   for (const auto& name : report.left_out)

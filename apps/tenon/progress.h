@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "output.h"
 
@@ -59,6 +61,20 @@ class Progress {
   std::size_t total_;
   bool shown_, drawn_once_ = false;
   Clock::time_point begin_ = Clock::now(), drawn_ = begin_;
+};
+
+// Progress in megabytes, of a total that the first call knows.
+class ByteProgress {
+ public:
+  void operator()(std::uint64_t done, std::uint64_t total) {
+    constexpr std::uint64_t kMegabyte = 1'000'000;
+    if (!bar_) bar_.emplace("MB", total / kMegabyte);
+    bar_->update(done / kMegabyte);
+  }
+  void clear() { bar_.reset(); }
+
+ private:
+  std::optional<Progress> bar_;
 };
 
 }  // namespace program

@@ -1,7 +1,7 @@
 // tenon quantize: writes a model in another weight format.
 #include "tenon/model/quantize.h"
 
-#include <optional>
+#include <functional>
 
 #include "commands.h"
 #include "output.h"
@@ -19,15 +19,10 @@ int quantize(const QuantizeCommand& command) {
   const auto folder = model_folder(model);
   say_which_model(model);
   tenon::ThreadPool pool(thread_count(model));
-  constexpr std::uint64_t kMegabyte = 1'000'000;
-  std::optional<Progress> progress;  // made when the total is known
-  const auto show = [&](std::uint64_t done, std::uint64_t total) {
-    if (!progress) progress.emplace("MB", total / kMegabyte);
-    progress->update(done / kMegabyte);
-  };
-  const auto report = command.gguf ? tenon::export_gguf(folder, command.out, format, pool, show)
-                                   : tenon::quantize_checkpoint(folder, command.out, format, pool, show);
-  progress.reset();
+  ByteProgress progress;
+  const auto report = command.gguf ? tenon::export_gguf(folder, command.out, format, pool, std::ref(progress))
+                                   : tenon::quantize_checkpoint(folder, command.out, format, pool, std::ref(progress));
+  progress.clear();
   for (const auto& name : report.left_out)
     say("left out: " + tenon::printable(name) + ", which the model has no use for");
   if (!report.files_left_out.empty()) say("not copied: " + joined(report.files_left_out));

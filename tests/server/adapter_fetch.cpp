@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_hangs_is_ended_with_its_children) {
   BOOST_TEST((fetching.left() == kNothing));
 }
 
-// A child that a command leaves behind could write to the folder after it was checked.
+// A child that outlives its command could write to the folder after it was checked.
 BOOST_AUTO_TEST_CASE(nothing_of_a_command_outlives_it) {
   const Fetching fetching(kGood + "(sleep 0.5; echo late > late) > /dev/null 2>&1 &\n");
   AdapterFetcher fetcher(fetching.options);

@@ -18,7 +18,7 @@ using Uses = std::vector<AdapterUse>;
 
 constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // sums of factors stay finite
 
-// What the words of one request mean: its source of adapters, and the server's names.
+// The meaning of names in one request: its source of adapters, and the server's names.
 struct Naming {
   const RequestContext& context;
   std::string source;  // "", "local", "hub" or "s3"

@@ -53,7 +53,7 @@ class AdapterNames {
   bool leads_to(const std::string& name, const std::string& path) const;
 
  private:
-  // What an added name stands for; another name itself.
+  // The path of an added name; another name itself.
   std::string path_of(const std::string& name) const;
   std::filesystem::path find(const AdapterReference& name) const;
 

@@ -9,7 +9,7 @@
 
 namespace serve {
 
-// What a folder holds: regular files, and folders of them.
+// The contents of a folder: regular files, and folders of them.
 struct FolderContents {
   std::uint64_t bytes = 0;
   std::size_t entries = 0;

@@ -30,7 +30,7 @@ TENON_INLINE double RowCost::of(int rows) const {
 
 namespace detail {
 
-// the offer whose next guess is most likely to count; offers.size(): none has another one. chances: of each offer's
+// The offer whose next guess is most likely to count; offers.size(): none has another one. chances: of each offer's
 // next guess.
 inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const double> chances,
                              std::span<const int> taken) {

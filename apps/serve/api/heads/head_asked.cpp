@@ -35,7 +35,7 @@ void check_recipe(const HeadRecipe& recipe) {
   if (recipe.error) refuse_model(std::string("the model's files: ") + shown(recipe.error->what(), 1000));
 }
 
-// What the routes have in common: adds requests, and makes the answer of their results.
+// The work of each route: adds requests, and makes the answer of their results.
 class HeadJob {
  public:
   HeadJob(Model& model, const HeadRequest& request, Dialect dialect, const char* id_prefix)
@@ -241,7 +241,7 @@ void add_encoded_pairs(HeadJob& job, const PairRequest& request) {
   }
 }
 
-// What the model card of Qwen3-Reranker writes. Only what stands around the texts is a template: special tokens that
+// The prompt of Qwen3-Reranker's model card. The template is what stands around the texts alone: special tokens that
 // the texts spell are ordinary characters, unless the client asks for them.
 void add_templated_pairs(HeadJob& job, const PairRequest& request) {
   const tenon::Tokenizer& tokenizer = job.model().tokenizer();

@@ -67,7 +67,7 @@ std::vector<std::string> label_names(const Fields& fields) {
   return names;
 }
 
-// What a head with one label is followed by: a cross-encoder of sentence-transformers names it.
+// The activation after a head with one label: a cross-encoder of sentence-transformers names it.
 HeadActivation activation_of_one(const Fields& fields) {
   std::string name;
   if (fields.has("sentence_transformers"))

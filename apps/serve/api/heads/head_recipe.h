@@ -1,4 +1,4 @@
-// What the files of a model say about embeddings, classes and ranks.
+// The settings of embeddings, classes and ranks in the files of a model.
 #pragma once
 #include <filesystem>
 #include <optional>

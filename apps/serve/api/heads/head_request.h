@@ -18,7 +18,7 @@ struct Cut {
   bool keeps_first = true;
 };
 
-// What all these routes have in common.
+// The fields that all these routes have.
 struct HeadRequest {
   std::string model;                        // as asked, which may be empty
   std::vector<tenon::AdapterUse> adapters;  // none: the base model

@@ -39,7 +39,7 @@ class HeadAnswerWriter final : public Writer {
   std::size_t open_;  // inputs without a result
 };
 
-// Who answers, and for how many tokens.
+// The model that answers, and the tokens of its prompts.
 struct HeadAnswer {
   std::string id, model;     // as the client is told them
   std::int64_t created = 0;  // seconds since 1970
