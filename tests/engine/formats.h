@@ -90,7 +90,7 @@ void dress(Random& random, Request& request) {
 // Axes: Weights<P>, Head<P> and Attention<P>, where they are not the defaults.
 template <class Model, class CacheP, class... Axes>
 std::unique_ptr<AnyEngine> make_format(const Setup& s) {
-  using E = Engine<Model, Scheduler<AnyScheduler>, Cache<CacheP>, Adapter<AnyLoRA>, Axes...>;
+  using E = Engine<Model, Scheduler<AnyScheduler>, Cache<CacheP>, Adapter<AnyLoRA>, Draft<KnownTexts>, Axes...>;
   auto box = std::make_unique<EngineBox<E>>(random_checkpoint(config_of<Model>(), s.weights), s.scheduler, s.options);
   box->engine().adapter_policy() = AnyLoRA(s.lora);
   return box;
@@ -124,6 +124,8 @@ void add_format(std::uint64_t number, Totals& all) {
   all.adapted += totals.adapted;
   all.constrained += totals.constrained;
   all.failed += totals.failed;
+  all.drafted += totals.drafted;
+  all.accepted += totals.accepted;
 }
 
 inline void check_happened(const Totals& all) {
@@ -132,6 +134,8 @@ inline void check_happened(const Totals& all) {
   BOOST_TEST(all.adapted > 100u);
   BOOST_TEST(all.constrained > 50u);
   BOOST_TEST(all.failed > 0u);
+  BOOST_TEST(all.accepted > 100u);
+  BOOST_TEST(all.drafted > all.accepted + 100);
 }
 
 }  // namespace tenon::invariance

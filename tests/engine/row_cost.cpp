@@ -19,11 +19,11 @@ RowCost measured(double first, double more) {
   return cost;
 }
 
-std::vector<int> chosen(std::vector<DraftOffer> offers, DraftLimits limits, const RowCost& cost) {
-  limits.rows = limits.rows ? limits.rows : static_cast<int>(offers.size());
-  limits.picking = limits.picking ? limits.picking : limits.rows;
-  limits.most = limits.most ? limits.most : 100;
-  choose_guesses(offers, limits, cost);
+std::vector<int> chosen(std::vector<DraftOffer> offers, StepToDraft step, const RowCost& cost) {
+  step.rows = step.rows ? step.rows : static_cast<int>(offers.size());
+  step.picking = step.picking ? step.picking : step.rows;
+  step.most = step.most ? step.most : 100;
+  choose_guesses(offers, step, cost);
   std::vector<int> taken;
   for (const DraftOffer& offer : offers) taken.push_back(offer.taken);
   return taken;
@@ -52,6 +52,17 @@ BOOST_AUTO_TEST_CASE(measured_rows_are_a_mean_and_others_lie_between) {
   BOOST_TEST(cost.of(6) == 8);
 }
 
+// A slow first step, of page faults perhaps, looked dear for good.
+BOOST_AUTO_TEST_CASE(old_measurements_are_forgotten) {
+  RowCost cost;
+  cost.measure(1, 10);
+  cost.measure(9, 100);
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, cost) == (Taken{0}));
+  for (int i = 0; i <= RowCost::kMostAge; ++i) cost.measure(1, 10);
+  BOOST_TEST(cost.of(1) == 10);
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, cost) == (Taken{8}));
+}
+
 BOOST_AUTO_TEST_CASE(rows_that_cost_nothing_are_taken_and_dear_ones_are_not) {
   BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, measured(1, 0)) == (Taken{8}));
   BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, measured(1, 1)) == (Taken{0}));
@@ -70,6 +81,12 @@ BOOST_AUTO_TEST_CASE(others_are_not_delayed) {
   const RowCost cost = measured(1, 0.005);
   BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {}, cost) == (Taken{8}));
   BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {.has_others = true}, cost) == (Taken{4}));
+  // A sequence with a bad guess gains nothing from the good guesses of its neighbour.
+  const std::vector<int> taken =
+      chosen({{.chance = 0.99, .tokens = 8}, {.chance = 0.001, .tokens = 1}}, {.rows = 2}, measured(1, 0.06));
+  BOOST_TEST(taken == (Taken{0, 0}));
+  BOOST_TEST(chosen({{.chance = 0.99, .tokens = 8}, {.chance = 0.95, .tokens = 8}}, {.rows = 2}, measured(1, 0.06)) ==
+             (Taken{8, 8}));
 }
 
 BOOST_AUTO_TEST_CASE(a_record_follows_recent_guesses) {

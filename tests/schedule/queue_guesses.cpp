@@ -137,6 +137,24 @@ BOOST_AUTO_TEST_CASE(a_window_keeps_what_the_next_row_sees) {
   }
 }
 
+// Right guesses fill the ring; the next token's row has passed its first block.
+BOOST_AUTO_TEST_CASE(right_guesses_leave_room_in_a_window) {
+  for (const int window : {16, 31, 32}) {
+    const int blocks = WindowLedger<16>::ring_blocks(300, window);
+    WindowLedger<16> ledger(blocks, 300, window);
+    RequestQueue<ContinuousPolicy> queue;
+    queue.set_window(window);
+    queue.add({.tokens = text(14), .max_new_tokens = 200}, ledger);
+    while (queue.sequence(0).generated() == 0) step(queue, ledger);
+    for (int guesses = 1; queue.sequence(0).remaining() > 10; guesses = guesses % 8 + 1) {
+      const int before = queue.sequence(0).known();
+      Tokens all(static_cast<std::size_t>(guesses), 3);
+      verify(queue, ledger, all, Tokens(static_cast<std::size_t>(guesses) + 1, 3));
+      BOOST_TEST(queue.sequence(0).known() > before);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(keys_that_depend_on_the_length_are_not_guessed_across_it) {
   ContiguousLedger ledger(1, 100);
   RequestQueue<ContinuousPolicy> queue;

@@ -39,8 +39,9 @@ concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& st
   { p.victim(state) } -> std::same_as<SeqId>;
 };
 
-/// Refinement: `served` is called once after each step with what the step did for each sequence. Policies that keep
-/// accounts count there, because `plan` may be called several times a step.
+/// Refinement: `served` is called after each step with what the step did for each sequence, and again for each guessed
+/// token of it that was right. Policies that keep accounts count there, because `plan` may be called several times a
+/// step.
 template <class P>
 concept KeepsAccounts = SchedulerPolicy<P> && requires(P p, std::span<const Served> step) {
   { p.served(step) } -> std::same_as<void>;
@@ -300,7 +301,8 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
 // ---- Draft<P>: which tokens are guessed and then verified in one step. Guesses change no answer.
 
 /// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called once for each text that gets its
-/// next token in a step, on the engine's thread. Its time adds to the step's.
+/// next token in a step, on the engine's thread. Its time adds to the step's. Where it throws, the text gets no guesses
+/// from then on.
 template <class P>
 concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&
     requires(P p, const DraftState& state, DraftWriter& out) {

@@ -8,13 +8,14 @@
 #include "tenon/core/concepts.h"
 #include "tenon/core/draft.h"
 #include "tenon/engine/active_requests.h"
+#include "tenon/engine/failure.h"
 #include "tenon/engine/row_cost.h"
 #include "tenon/schedule/sequence.h"
 
 namespace tenon {
 
 /// Values of EngineOptions and of the model.
-struct DrafterLimits {
+struct DraftSettings {
   int tokens = 0;   ///< EngineOptions::draft_tokens
   double gain = 0;  ///< EngineOptions::draft_gain
   int rows = 0;     ///< EngineOptions::token_budget
@@ -27,12 +28,12 @@ class Drafter {
   RowCost& cost() { return cost_; }
 
   /// Adds guesses to the slices of the plan that queue.plan() has just made. Guesses come last: they take the rows that
-  /// the budget has left, and cache that is free. Returns their number.
+  /// EngineOptions::token_budget has left, and cache that is free. Returns their number.
   template <DraftPolicy P, class Queue, CacheLedger L>
   int extend(P& policy, Queue& queue, const Plan& plan, L& ledger, ActiveRequests& active,
-             const DrafterLimits& limits) {
-    const int left = limits.rows - plan.rows;
-    if (limits.tokens <= 0 || left <= 0) return 0;
+             const DraftSettings& settings) {
+    const int left = settings.rows - plan.rows;
+    if (settings.tokens <= 0 || left <= 0) return 0;
     slices_.clear();
     offers_.clear();
     int picking = 0;
@@ -41,11 +42,12 @@ class Drafter {
       const Sequence& s = queue.sequence(slice.seq);
       if (!queue.ends_known_tokens(slice) || s.remaining() <= 0) continue;
       ++picking;
-      if (slice.tokens == 1 && s.generated() > 0) offer(policy, i, s, active.output(slice.seq).guesses(), limits);
+      const DraftWriter out(guesses_, std::min(settings.tokens, queue.most_guesses(s)), settings.vocab);
+      if (slice.tokens == 1 && s.generated() > 0) offer(policy, i, s, active.output(slice.seq).guesses(), out);
     }
     if (offers_.empty()) return 0;
     const bool has_others = offers_.size() < plan.slices.size();
-    choose_guesses(offers_, {plan.rows, picking, left, has_others, limits.gain}, cost_);
+    choose_guesses(offers_, {plan.rows, picking, left, has_others, settings.gain}, cost_);
     int count = 0;
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       const auto offered = active.output(plan.slices[slices_[i]].seq).guesses().offered();
@@ -55,12 +57,15 @@ class Drafter {
   }
 
  private:
+  // A policy that throws guesses nothing more for this text.
   template <DraftPolicy P>
-  void offer(P& policy, std::size_t slice, const Sequence& s, GuessRecord& record, const DrafterLimits& limits) {
+  void offer(P& policy, std::size_t slice, const Sequence& s, GuessRecord& record, DraftWriter out) {
     if (record.stopped()) return;
     guesses_.clear();
-    DraftWriter out(guesses_, std::min(limits.tokens, s.remaining() - 1), limits.vocab);
-    if (out.room() > 0) policy.draft({s.tokens, s.prompt_tokens}, out);
+    if (out.room() > 0 && detail::attempt([&] { policy.draft({s.tokens, s.prompt_tokens}, out); })) {
+      guesses_.clear();
+      record.stop();
+    }
     record.offer(guesses_);
     if (guesses_.empty()) return;
     slices_.push_back(slice);

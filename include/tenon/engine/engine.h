@@ -273,8 +273,9 @@ class Engine : private detail::SteppedEngine {
   // Adds guesses to the plan that the queue has just made.
   void draft([[maybe_unused]] const Plan& plan) {
     if constexpr (!std::is_same_v<DraftP, NoDraft> && !PicksAhead<DeviceP, HeadView>) {
-      const DrafterLimits limits{options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab};
-      const int drafted = drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), limits);
+      const DraftSettings settings{options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab};
+      const int drafted =
+          drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), settings);
       stats_.drafted += static_cast<std::uint64_t>(drafted);
     }
   }

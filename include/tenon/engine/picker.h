@@ -116,14 +116,16 @@ class Picker {
     const int vocab = config.vocab;
     rows_.assign(step.rows.begin(), step.rows.begin() + static_cast<std::ptrdiff_t>(step.logit_rows));
     for (LogitRow& row : rows_) {
-      row.gone = row.gone || row.round != round;
+      row.gone = row.gone || row.round != round || !active.writes(row.seq);
       row.pick = row.pick && !row.gone;
     }
     outcomes_.assign(rows_.size(), {});
-    if (std::all_of(rows_.begin(), rows_.end(), [](const LogitRow& row) { return row.gone; })) return;
     const int rows = static_cast<int>(rows_.size());
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
+      if (std::all_of(rows_.begin() + first, rows_.begin() + first + count,
+                      [](const LogitRow& row) { return row.gone; }))
+        continue;
       const MatrixView<const float> block = hidden.rows_from(first, count);
       count_candidates(first, count, vocab, queue, active);
       take_masks(first, count, config, queue, active);

@@ -10,8 +10,14 @@ namespace tenon {
 
 TENON_INLINE void RowCost::measure(int rows, double seconds) {
   if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
-  double& mean = seconds_[static_cast<std::size_t>(rows)];
+  const auto at = static_cast<std::size_t>(rows);
+  double& mean = seconds_[at];
   mean = mean == 0 ? seconds : mean + kNew * (seconds - mean);
+  steps_[at] = ++step_;
+  // Steps that look dear are chosen no more. An old measurement, of a slow moment perhaps, must not forbid them for
+  // good.
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (step_ - steps_[i] > kMostAge) seconds_[i] = 0;
 }
 
 TENON_INLINE double RowCost::of(int rows) const {
@@ -43,22 +49,25 @@ inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const
 
 }  // namespace detail
 
-TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const DraftLimits& limits, const RowCost& cost) {
+TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost) {
   constexpr double kMostDelay = 1.02;
   std::vector<double> chances;
   for (const DraftOffer& offer : offers) chances.push_back(offer.chance);
+  std::vector<double> expected(offers.size(), 1);  // tokens of each sequence in this step
   std::vector<int> taken(offers.size(), 0);
-  const double alone = cost.of(limits.rows);
-  double tokens = limits.picking, best = limits.gain * tokens / alone;
-  for (int count = 1; count <= limits.most; ++count) {
+  const double alone = cost.of(step.rows);
+  double tokens = step.picking, best = step.gain * tokens / alone;
+  for (int count = 1; count <= step.most; ++count) {
     const std::size_t next = detail::likeliest(offers, chances, taken);
     if (next == offers.size()) return;
     ++taken[next];
     tokens += chances[next];
+    expected[next] += chances[next];
     chances[next] *= offers[next].chance;
-    const double seconds = cost.of(limits.rows + count);
-    if (limits.gain > 0 && limits.has_others && seconds > kMostDelay * alone) return;
-    if (limits.gain > 0 && tokens / seconds < best) continue;
+    const double seconds = cost.of(step.rows + count);
+    const double fewest = step.has_others ? 1 : *std::min_element(expected.begin(), expected.end());
+    if (step.gain > 0 && seconds > kMostDelay * alone * fewest) continue;
+    if (step.gain > 0 && tokens / seconds < best) continue;
     best = tokens / seconds;
     for (std::size_t i = 0; i < offers.size(); ++i) offers[i].taken = taken[i];
   }

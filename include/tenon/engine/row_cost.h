@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "tenon/core/require.h"
@@ -13,8 +14,9 @@ namespace tenon {
 class RowCost {
  public:
   static constexpr int kMostRows = 64;  ///< of a step that is measured
+  static constexpr int kMostAge = 200;  ///< steps after which a measurement is forgotten
 
-  /// A step has taken this long. Others than those of 1 to kMostRows rows are ignored.
+  /// A step has taken this long. Steps of more than kMostRows rows are not measured.
   void measure(int rows, double seconds);
 
   /// The estimate, in a unit of its own: only ratios mean something. rows: 1 or more. It is linear between measured
@@ -25,28 +27,30 @@ class RowCost {
   static constexpr double kNew = 0.125;      // weight of a new measurement in the mean
   static constexpr double kRowShare = 0.06;  // GPT-2 in float32 on two cores: 8 rows take 1.4 times as long as one
 
-  std::array<double, kMostRows + 1> seconds_{};  // [rows]; 0: not measured yet
+  std::array<double, kMostRows + 1> seconds_{};       // [rows]; 0: not measured of late
+  std::array<std::uint64_t, kMostRows + 1> steps_{};  // [rows] step of the newest measurement
+  std::uint64_t step_ = 0;
 };
 
 /// Guesses for one sequence.
 struct DraftOffer {
-  double chance = 0;  ///< that a guess is right if those before it are
-  int tokens = 0;     ///< that were guessed
-  int taken = 0;      ///< the result: of these, the first ones, which are verified
+  double chance = 0;  ///< probability that a guess is right if those before it are
+  int tokens = 0;     ///< the number of guesses
+  int taken = 0;      ///< the result: the number of guesses, from the first on, that the step verifies
 };
 
-/// The step that choose_guesses() adds guesses to, and their limits.
-struct DraftLimits {
-  int rows = 0;             ///< of the step without guesses
-  int picking = 0;          ///< sequences that get a token in this step, those with guesses included
-  int most = 0;             ///< guesses in all
-  bool has_others = false;  ///< sequences without guesses, or prompts, are in the step
+/// A step that choose_guesses() adds guesses to, and their limits.
+struct StepToDraft {
+  int rows = 0;             ///< rows of the step without guesses
+  int picking = 0;          ///< sequences that get a token in this step, those with offers included
+  int most = 0;             ///< most guesses in all
+  bool has_others = false;  ///< the step has prompts, or sequences without an offer
   double gain = 1.02;       ///< least ratio of tokens a second with guesses to those without; 0: all guesses are taken
 };
 
-/// Chooses how many guesses of each offer are verified: as many as give most tokens a second. Where others are in the
-/// step, it may take at most 2 % longer.
-void choose_guesses(std::span<DraftOffer> offers, const DraftLimits& limits, const RowCost& cost);
+/// Chooses how many guesses of each offer are verified: as many as give most tokens a second. No sequence of the step
+/// may be expected to get its tokens more than 2 % slower than without guesses.
+void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost);
 
 }  // namespace tenon
 

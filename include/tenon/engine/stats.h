@@ -14,8 +14,9 @@ struct EngineStats {
   std::uint64_t rows = 0;            ///< tokens that went through the model, prompts included
   std::uint64_t tokens = 0;          ///< generated
   std::uint64_t launched_ahead = 0;  ///< steps launched before the tokens of the step before reached the host
-  std::uint64_t drafted = 0;         ///< guessed tokens that were verified
-  std::uint64_t accepted = 0;        ///< of these, tokens that were right: each saved a step of its sequence
+  std::uint64_t drafted = 0;         ///< guessed tokens in launched steps
+  /// Guessed tokens that were right. Each saved a step of its sequence, unless it was the sequence's last token.
+  std::uint64_t accepted = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t prefix_hit_tokens = 0;  ///< prompt tokens that were found in the cache
   std::uint64_t observer_failures = 0;  ///< calls of EngineOptions::on_step that threw

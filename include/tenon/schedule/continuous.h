@@ -18,7 +18,7 @@ enum class Order {
 /// The default scheduler. Priority is the first rule, then `order`.
 struct ContinuousPolicy {
   int max_batch = 32;                                  ///< sequences at once
-  int token_budget = std::numeric_limits<int>::max();  ///< rows in a step; the engine's own budget binds too
+  int token_budget = std::numeric_limits<int>::max();  ///< rows in a step, without guesses; the engine's own binds too
   Order order = Order::arrival;
   Clock::duration patience = std::chrono::seconds(30);  ///< sequences that have waited this long go first
 

@@ -24,7 +24,7 @@ struct FairPolicy {
   /// Further sequences at once, for clients that run nothing. The first half of them also takes the first sequence of
   /// any client's new request.
   int guests = 0;
-  int token_budget = std::numeric_limits<int>::max();   ///< rows in a step; the engine's own budget binds too
+  int token_budget = std::numeric_limits<int>::max();   ///< rows in a step, without guesses; the engine's own binds too
   double input_weight = 1, output_weight = 2;           ///< service of a prompt token, and of a new token
   Clock::duration patience = std::chrono::seconds(30);  ///< within an adapter, longer waits go before priorities
   detail::FairCounters counters = {};                   ///< state, not a parameter

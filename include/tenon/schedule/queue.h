@@ -54,8 +54,7 @@ class RequestQueue {
   /// chose to wait. Valid until the next call.
   template <CacheLedger L>
   const Plan& plan(L& ledger, int token_budget, TimePoint now) {
-    for (Sequence* s : running_) s->forget_guesses();  // of a step that failed
-    forget_uncommitted(ledger);
+    begin_step(ledger);
     forget_outgrown(ledger);
     for (admitting_ = true;;) {
       const QueueState state = look(ledger, now);
@@ -80,6 +79,9 @@ class RequestQueue {
     return plan_;
   }
 
+  /// The number of tokens of a running sequence that may be guessed.
+  int most_guesses(const Sequence& s) const { return keeps_tokens() ? s.most_guesses(recompute_after_) : 0; }
+
   /// Adds guessed tokens to slice `index` of the last plan, which must end the known tokens. It takes the first of
   /// `tokens`, as many as the sequence may write before its last token and the cache has room for, and returns their
   /// number. Call it between plan and commit.
@@ -87,9 +89,8 @@ class RequestQueue {
   int guess(std::size_t index, std::span<const TokenId> tokens, L& ledger) {
     Plan::Slice& slice = plan_.slices[index];
     Sequence& s = at(slice.seq);
-    if (!keeps_tokens() || s.guessed > 0 || !ends_known_tokens(slice)) return 0;
-    const int most = std::min(static_cast<int>(tokens.size()), s.most_guesses(recompute_after_));
-    if (most <= 0) return 0;
+    const int most = std::min(static_cast<int>(tokens.size()), most_guesses(s));
+    if (most <= 0 || s.guessed > 0 || !ends_known_tokens(slice)) return 0;
     const int count = std::min(most, room_.reserve(ledger, s, slice.tokens + most) - slice.tokens);
     if (count <= 0) return 0;
     s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.begin() + count);
@@ -115,9 +116,7 @@ class RequestQueue {
       }
       s->cached += tokens;
       if (s->guessed == 0) s->unpublished = false;
-      const int sure = s->cached - (s->guessed > 0 ? 1 : 0);  // retry() may take a row back
-      room_.publish(ledger, *s, sure);
-      room_.trim(ledger, *s, sure);
+      room_.publish(ledger, *s, s->cached - (s->guessed > 0 ? 1 : 0));  // retry() may take a row back
       if (s->pending() == 0) release_children(*s);
     }
     if constexpr (KeepsAccounts<P>) policy_.served(served_);
@@ -357,11 +356,17 @@ class RequestQueue {
     s.computed = std::max(s.computed, after);
   }
 
-  // Where nothing outlives a step, room reserved for a step that failed must not either.
+  // Forgets guesses of a step that failed, and positions that the windows have passed. Where nothing outlives a step,
+  // room reserved for a step that failed must not either.
   template <CacheLedger L>
-  void forget_uncommitted(L& ledger) {
-    if (keeps_tokens()) return;
-    for (Sequence* s : running_) room_.give_back(ledger, *s);
+  void begin_step(L& ledger) {
+    for (Sequence* s : running_) {
+      s->forget_guesses();
+      if (keeps_tokens())
+        room_.trim(ledger, *s, s->cached);
+      else
+        room_.give_back(ledger, *s);
+    }
   }
 
   // From now on the sequence's keys are others than before, and than those of shorter texts.

@@ -153,12 +153,12 @@ class RandomAdapters {
     std::filesystem::remove_all(root_, ignored);
   }
 
-  /// The folder of the adapter drawn from `which`, written on the first call.
-  std::string folder(int which, int rank) const {
-    const auto own = root_ / (std::to_string(which) + "-" + std::to_string(rank));
-    if (!std::filesystem::exists(own)) {
-      write_adapter(own, sites_, {.rank = rank, .seed = static_cast<std::uint64_t>(which)});
-    }
+  /// The folder of the adapter drawn from `which`, written on the first call. kind: lora or dora.
+  std::string folder(int which, int rank, RandomKind kind = RandomKind::lora) const {
+    const auto own =
+        root_ / (std::to_string(which) + "-" + std::to_string(rank) + (kind == RandomKind::dora ? "-dora" : ""));
+    if (!std::filesystem::exists(own))
+      write_adapter(own, sites_, {.rank = rank, .seed = static_cast<std::uint64_t>(which), .kind = kind});
     return own.string();
   }
 
