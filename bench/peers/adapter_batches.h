@@ -18,6 +18,7 @@ constexpr int kRank = 16;
 // The adapter of row i of a batch; rank 0: none.
 struct RowAdapter {
   int which = 0, rank = 0;
+  tenon::testing::RandomKind kind = tenon::testing::RandomKind::lora;
 };
 // 2 of 32 rows have rank 4, 21 have 8, 5 have 16 and 4 have 64: the same sum of ranks as 32 of 16.
 inline int mixed_rank(int row) { return row % 32 < 2 ? 4 : row % 32 < 23 ? 8 : row % 32 < 28 ? 16 : 64; }
@@ -25,6 +26,7 @@ inline int mixed_rank(int row) { return row % 32 < 2 ? 4 : row % 32 < 23 ? 8 : r
 inline RowAdapter adapter_of(const std::string& kind, int row) {
   if (kind == "shared") return {0, kRank};
   if (kind == "distinct") return {row, kRank};
+  if (kind == "dora") return {row, kRank, tenon::testing::RandomKind::dora};
   if (kind == "mixed") return {row, mixed_rank(row)};
   if (kind == "one") return {0, row == 0 ? kRank : 0};
   return {};
@@ -61,7 +63,7 @@ class AdapterBatches {
     for (int i = 0; i < batch; ++i) {
       const RowAdapter adapter = adapter_of(kind, i);
       Request asked = request(kPrompt, new_tokens);
-      if (adapter.rank > 0) asked.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
+      if (adapter.rank > 0) asked.adapters = {{adapters_.folder(adapter.which, adapter.rank, adapter.kind)}};
       engine_.submit(std::move(asked));
     }
     run_steps(engine_, batch, seconds);

@@ -153,8 +153,7 @@ class RequestQueue {
     if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
     return false;
   }
-  /// Takes the sequence's last row back instead of append(): it is computed again, without the guesses after it. A
-  /// guess whose row is not finite spoils the rows before it.
+  /// Takes the sequence's last row back instead of append(). It is computed again, without the guesses after it.
   void retry(SeqId seq) {
     Sequence& s = at(seq);
     s.forget_guesses();
@@ -362,10 +361,7 @@ class RequestQueue {
   void begin_step(L& ledger) {
     for (Sequence* s : running_) {
       s->forget_guesses();
-      if (keeps_tokens())
-        room_.trim(ledger, *s, s->cached);
-      else
-        room_.give_back(ledger, *s);
+      keeps_tokens() ? room_.trim(ledger, *s, s->cached) : room_.give_back(ledger, *s);
     }
   }
 
