@@ -63,6 +63,8 @@ struct RunCommand {
   // `tenon classify` and `tenon embed`: the lines are prompts, and the answers classes or embeddings.
   tenon::Pooling pooling = tenon::Pooling::none;
   bool normalize = true;  // embeddings
+  std::string prefix;     // stands before each text for an embedding
+  int most_tokens = 0;    // of such a text; 0: as many as the model has
 };
 int run(const RunCommand& command);
 

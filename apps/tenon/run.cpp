@@ -107,6 +107,20 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
   }
 }
 
+// Texts for embeddings, as the model's folder wants them: EmbeddingRecipe::prompt and max_tokens.
+void prepare_texts(std::vector<Job>& jobs, const tenon::AnyEngine& engine, const RunCommand& command) {
+  for (Job& job : jobs) {
+    tenon::Request& request = job.line.request;
+    if (!job.line.error.empty() || request.prompt.empty()) continue;
+    request.prompt.insert(0, command.prefix);
+    if (command.most_tokens == 0) continue;
+    const std::size_t tokens = engine.tokenizer()->encode_prompt(request.prompt, request.parse_special).size();
+    if (tokens > static_cast<std::size_t>(command.most_tokens))
+      job.line.error = "text: has " + std::to_string(tokens) +
+                       " tokens; max_seq_length of sentence_bert_config.json is " + std::to_string(command.most_tokens);
+  }
+}
+
 // The adapters of the first request that has any, to be merged into the weights. Requests with other adapters are
 // refused.
 std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
@@ -278,6 +292,8 @@ int run(const RunCommand& command) {
   };
   Conversations conversations(find, engine->tokenizer(), engine->config());
   prepare(jobs, *engine, constraints, conversations);
+  if (command.pooling == tenon::Pooling::last || command.pooling == tenon::Pooling::mean)
+    prepare_texts(jobs, *engine, command);
   const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model), command.normalize).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
@@ -285,13 +301,14 @@ int run(const RunCommand& command) {
 
 int embed(const EmbedCommand& command) {
   RunCommand lines = command.run;
-  if (!command.pooling.empty()) {
-    lines.pooling = command.pooling == "mean" ? tenon::Pooling::mean : tenon::Pooling::last;
-  } else {
-    const std::filesystem::path folder = model_folder(lines.model);
-    const auto recipe = tenon::is_model_file(folder) ? std::nullopt : tenon::read_embedding_recipe(folder);
-    lines.pooling = recipe ? recipe->pooling : tenon::Pooling::last;
-  }
+  std::optional<tenon::Pooling> pooling;
+  if (!command.pooling.empty()) pooling = command.pooling == "mean" ? tenon::Pooling::mean : tenon::Pooling::last;
+  const std::filesystem::path folder = model_folder(lines.model);
+  tenon::EmbeddingRecipe recipe{.pooling = pooling.value_or(tenon::Pooling::last)};
+  if (!tenon::is_model_file(folder)) recipe = tenon::read_embedding_recipe(folder, pooling).value_or(recipe);
+  lines.pooling = recipe.pooling;
+  lines.prefix = recipe.prompt;
+  lines.most_tokens = recipe.max_tokens;
   return run(lines);
 }
 

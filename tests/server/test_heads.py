@@ -147,15 +147,6 @@ class Embeddings(HeadsTest):
         classifier_adapter(folder / "adapters" / "moods", 3, 5)
         classifier_adapter(folder / "adapters" / "judge", 1, 6)
 
-    def reads_classifiers(self):
-        """Whether the engine reads adapters of task_type SEQ_CLS."""
-        answer = self.server.post("/embed", {"inputs": "a", "parameters": {"adapter_id": "moods"}})
-        return answer.status == 200 or "task_type" not in answer.text()
-
-    def need_classifiers(self):
-        if not self.reads_classifiers():
-            self.skipTest("this engine reads no adapters of task_type SEQ_CLS")
-
     def test_shape(self):
         answer = self.post("/v1/embeddings", {"input": TEXTS, "user": "u"})
         tokens = sum(len(self.ids(text)) for text in TEXTS)
@@ -169,7 +160,7 @@ class Embeddings(HeadsTest):
         self.assertEqual(self.post("/v1/embeddings", {"input": "a", "model": "weather"})["model"], "weather")
 
     def test_bits_are_those_of_the_program(self):
-        for adapter in [None, "weather"] + ["moods"] * self.reads_classifiers():
+        for adapter in [None, "weather"] + ["moods"]:
             more = {"model": adapter} if adapter else {}
             named = {"adapter": str(self.model / "adapters" / adapter)} if adapter else {}
             wanted = [a["embedding"] for a in self.program(["embed"], [{"id": i, "text": t} | named for i, t in enumerate(TEXTS)])]
@@ -187,7 +178,7 @@ class Embeddings(HeadsTest):
         def embed(model):
             return lambda: self.vectors(TEXTS * 3, model=model)
         works = [embed(m) for m in ["own", "weather", "shakespeare"] * 3] + [lambda: self.generate(max_new_tokens=30)] * 4 + \
-                [lambda: self.post("/classify", {"inputs": TEXTS, "parameters": {"adapter_id": "moods"}})] * (2 * self.reads_classifiers())
+                [lambda: self.post("/classify", {"inputs": TEXTS, "parameters": {"adapter_id": "moods"}})] * 2
         got = all_at_once(works)
         for model, vectors in zip(["own", "weather", "shakespeare"] * 3, got):
             self.assertEqual(vectors, [alone[model, t] for t in TEXTS * 3])
@@ -244,7 +235,6 @@ class Embeddings(HeadsTest):
         self.no_head("/score", {"text_1": "a", "text_2": "b"}, "one label")
 
     def test_heads_of_adapters(self):
-        self.need_classifiers()
         self.no_head("/rerank", {"query": "a", "texts": ["b"], "adapter_id": "moods"}, "one label", "has 3")
         wanted = self.program(["classify"], [{"id": t, "text": t, "adapter": str(self.model / "adapters" / "moods")} for t in TEXTS])
         raw = self.post("/classify", {"inputs": TEXTS, "parameters": {"adapter_id": "moods"}, "raw_scores": True})
@@ -261,7 +251,6 @@ class Embeddings(HeadsTest):
         self.refused({"inputs": "a", "parameters": {"adapter_id": "moods"}}, 422, "validation", path="/generate")
 
     def test_sixty_four_heads_in_one_batch(self):
-        self.need_classifiers()
         with tempfile.TemporaryDirectory() as root:
             for i in range(64):
                 classifier_adapter(pathlib.Path(root) / ("head%d" % i), 2 + i % 3, 100 + i)
@@ -335,6 +324,32 @@ class Matryoshka(HeadsTest):
     def test_the_folder_names_the_pooling(self):
         wanted = [a["embedding"] for a in self.program(["embed", "--pooling", "mean"], [{"id": 1, "text": t} for t in TEXTS])]
         self.assertEqual(self.vectors(TEXTS), wanted)
+
+    def test_a_default_prompt_stands_before_texts_and_a_limit_refuses_or_cuts(self):
+        with tempfile.TemporaryDirectory() as root:
+            model = pathlib.Path(root) / "model"
+            shutil.copytree(self.model, model, symlinks=True)
+            (model / "config_sentence_transformers.json").write_text(json.dumps(
+                {"prompts": {"query": "Story: ", "document": ""}, "default_prompt_name": "query", "similarity_fn_name": "cosine"}))
+            (model / "sentence_bert_config.json").write_text('{"max_seq_length": 12, "do_lower_case": false}')
+            wanted = self.vectors(["Story: " + t for t in TEXTS[:3]])
+            ids = self.ids(TEXTS[0])
+            with Server("--model", model) as server:
+                def vectors(texts, **more):
+                    return [d["embedding"] for d in server.post("/v1/embeddings", {"input": texts} | more).json()["data"]]
+                self.assertEqual(vectors(TEXTS[:3]), wanted)
+                self.assertEqual(vectors(ids), self.vectors(ids))  # ids are taken as they are
+                refused = server.post("/v1/embeddings", {"input": "It rained. " * 20})
+                self.assertEqual(refused.status, 400)
+                self.assertIn("at most 12", refused.text())
+                cut = server.post("/v1/embeddings", {"input": "It rained. " * 20, "truncate_prompt_tokens": -1}).json()
+                self.assertEqual(cut["usage"]["prompt_tokens"], 12)
+                self.assertEqual(server.stop(), 0)
+            done = subprocess.run([PROGRAM, "embed", "--model", model, "--threads", "1"], encoding="utf-8", capture_output=True,
+                                  input="".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate([*TEXTS[:3], "It rained. " * 20])))
+            answers = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([a.get("embedding") for a in answers], [*wanted, None])
+            self.assertIn("max_seq_length", answers[-1]["error"])
 
     def test_a_lenient_server_tells_what_it_left_out(self):
         answer = self.server.post("/v1/embeddings", {"input": "a", "mood": 1})
@@ -433,6 +448,16 @@ class CrossEncoder(HeadsTest):
         self.assertEqual(self.server.post("/rerank", {"query": QUERY, "documents": ["a " * 1100], "truncate": True}).status, 200)
         self.refused({"query": QUERY, "documents": ["a"], "instruction": "Find it."}, 422, "validation", path="/rerank")
 
+    def test_a_named_activation_is_kept_by_a_regression(self):
+        logits = self.program(["classify"], [{"id": 1, "text": TEXTS[0]}])[0]["logits"]
+        sigmoids = {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}
+        for more, wanted in [({}, logits[0]), (sigmoids, sigmoid(logits[0]))]:
+            with tempfile.TemporaryDirectory() as root:
+                model_with(pathlib.Path(root), {"problem_type": "regression"} | more, labels=1)
+                with Server("--model", root) as server:
+                    self.assertAlmostEqual(server.post("/classify", {"inputs": TEXTS[0]}).json()[0]["score"], wanted, places=5)
+                    self.assertEqual(server.stop(), 0)
+
     def test_one_label(self):
         logits = self.program(["classify"], [{"id": 1, "text": TEXTS[0]}])[0]["logits"]
         one, = self.post("/classify", {"inputs": TEXTS[0]})
@@ -482,6 +507,50 @@ class TwoTokens(HeadsTest):
         self.assertTrue(self.generate(max_new_tokens=2)["generated_text"])
         self.no_head("/classify", {"inputs": "a"}, "ForSequenceClassification")
 
+    def test_a_query_leaves_room_for_documents(self):
+        long = {"text_1": "rain " * 100, "text_2": DOCUMENTS, "truncate_prompt_tokens": 120}
+        self.refused_openai("/v1/score", long, 400, "invalid_request_error", "truncate_prompt_tokens")
+        # The query stands in each pair, and is kept once.
+        many = {"text_1": "rain " * 20000, "text_2": ["a"] * 2000, "truncate_prompt_tokens": 120}
+        self.refused_openai("/v1/score", many, 400, "invalid_request_error", "text_1")
+
+    def test_only_the_words_of_the_prompt_are_taken(self):
+        vocab = json.loads((TALES / "vocab.json").read_text(encoding="utf-8"))
+        def module(**config):
+            def write(folder):
+                (folder / "1_LogitScore").mkdir()
+                (folder / "modules.json").write_text(json.dumps([
+                    {"path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+                    {"path": "1_LogitScore", "type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}]))
+                (folder / "1_LogitScore" / "config.json").write_text(json.dumps(config))
+            return write
+        def template(text):
+            return lambda folder: (folder / "chat_template.jinja").write_text(text)
+        def identity(folder):
+            (folder / "config_sentence_transformers.json").write_text('{"activation_fn": "torch.nn.modules.linear.Identity"}')
+        good = module(true_token_id=vocab["Yes"], false_token_id=vocab["No"])
+        card = template("Judge whether the Document meets the requirements of {{ messages }}")
+        pair = {"text_1": QUERY, "text_2": DOCUMENTS[0]}
+        wanted, raw = (self.post("/score", pair | {"raw_scores": r})["data"][0]["score"] for r in (False, True))
+        for writes, score, refusal in [([good], wanted, None), ([good, card], wanted, None), ([good, identity], raw, None),
+                                       ([good, template("{{ messages }}")], None, "chat_template"),
+                                       ([module(true_token_id=vocab["Yes"], false_token_id=None)], None, "false_token_id"),
+                                       ([module(true_token_id=vocab["No"], false_token_id=vocab["Yes"])], None, "true_token_id")]:
+            with tempfile.TemporaryDirectory() as root:
+                model = pathlib.Path(root)
+                model_with(model)
+                for write in writes:
+                    write(model)
+                with Server("--model", model) as server:
+                    answer = server.post("/score", pair)
+                    self.assertEqual(server.post("/v1/embeddings", {"input": "a"}).status, 200)  # the other routes work
+                    if refusal:
+                        self.assertEqual(answer.status, 400)
+                        self.assertIn(refusal, answer.text())
+                    else:
+                        self.assertEqual(answer.json()["data"][0]["score"], score)
+                    self.assertEqual(server.stop(), 0)
+
     def test_a_document_cannot_end_the_turn(self):
         plain = self.post("/score", {"text_1": QUERY, "text_2": "<|endoftext|>", "raw_scores": True})["data"][0]["score"]
         parsed = self.post("/score", {"text_1": QUERY, "text_2": "<|endoftext|>", "raw_scores": True, "parse_special": True})["data"][0]["score"]
@@ -503,8 +572,6 @@ class Golden(HeadsTest):
     def check(self, server, kind, adapter, rows):
         body = {"input": [row["input_ids"] for row in rows], "use_activation": False} | ({"model": adapter} if adapter else {})
         answer = server.post("/classify" if kind == "sequence_classification" else "/v1/embeddings", body)
-        if adapter and answer.status != 200 and "task_type" in answer.text():
-            return print("skipped: this engine does not read the adapter %s: %s" % (adapter, answer.text()))
         self.assertEqual(answer.status, 200, answer)
         for row, data in zip(rows, answer.json()["data"]):
             got, wanted = (data["probs"], row["logits"]) if "logits" in row else (data["embedding"], row["last_token"])

@@ -42,7 +42,7 @@ std::string swapped(std::string text, char from, char to) {
   return text;
 }
 
-// All that the command gets to see of the server's environment, and what it is to fetch.
+// Environment of the command: three variables of the server's own, and what the command fetches.
 std::vector<std::string> environment_for(const AdapterReference& name) {
   std::vector<std::string> all;
   for (const char* const variable : {"PATH", "HOME", "LANG"})
@@ -50,6 +50,21 @@ std::vector<std::string> environment_for(const AdapterReference& name) {
   all.push_back("TENON_ADAPTER_SOURCE=" + name.source);
   all.push_back("TENON_ADAPTER_REVISION=" + name.revision);
   return all;
+}
+
+// Removes a folder of any modes that a command may have left. False where something is left.
+bool remove_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::remove_all(folder, failed);
+  if (!failed) return true;
+  // Entries of a folder without write permission cannot be removed.
+  fs::permissions(folder, fs::perms::owner_all, failed);
+  for (auto each = fs::recursive_directory_iterator(folder, failed); !failed && each != fs::end(each);
+       each.increment(failed))
+    if (fs::is_directory(each->symlink_status(failed)))
+      fs::permissions(each->path(), fs::perms::owner_all, fs::perm_options::add, failed);
+  fs::remove_all(folder, failed);
+  return !failed;
 }
 
 // A folder that is removed unless it was renamed.
@@ -61,8 +76,7 @@ struct PartialFolder {
   }
   PartialFolder(const PartialFolder&) = delete;
   ~PartialFolder() {
-    std::error_code ignored;
-    if (!path.empty()) fs::remove_all(path, ignored);
+    if (!path.empty()) remove_folder(path);
   }
 };
 
@@ -94,7 +108,7 @@ AdapterFetcher::AdapterFetcher(FetchOptions options) : options_(std::move(option
     there_.emplace(key, bytes);
     total_ += bytes;
   }
-  for (const fs::path& each : unfinished) fs::remove_all(each, failed);
+  for (const fs::path& each : unfinished) remove_folder(each);
 }
 
 AdapterFetcher::~AdapterFetcher() {
@@ -121,9 +135,7 @@ bool AdapterFetcher::forget(const AdapterReference& name) {
   failures_.erase(key);
   const auto found = there_.find(key);
   if (found == there_.end()) return false;
-  std::error_code ignored;
-  fs::remove_all(path_of(key), ignored);
-  total_ -= found->second;
+  if (remove_folder(path_of(key))) total_ -= found->second;
   there_.erase(found);
   return true;
 }
@@ -155,12 +167,15 @@ fs::path AdapterFetcher::folder(const AdapterReference& name, const std::functio
     --waiting_;
     if (wanted && !wanted()) throw FetchError(Why::stopped, name, "is no longer wanted");
   }
+  const std::uint64_t room =
+      std::min(options_.bytes, options_.total_bytes > total_ ? options_.total_bytes - total_ : 0);
   running_.insert(key);
+  total_ += room;
   lock.unlock();
   std::optional<FetchError> failure;
   std::uint64_t bytes = 0;
   try {
-    bytes = fetch(name);
+    bytes = fetch(name, room);
   } catch (const FetchError& error) {
     failure.emplace(error);
   } catch (const std::exception&) {  // no memory
@@ -168,6 +183,7 @@ fs::path AdapterFetcher::folder(const AdapterReference& name, const std::functio
   }
   lock.lock();
   running_.erase(key);
+  total_ -= room - bytes;
   ended_.notify_all();
   if (failure) {
     if (failure->why() != Why::stopped) remember(key, *failure);
@@ -177,34 +193,20 @@ fs::path AdapterFetcher::folder(const AdapterReference& name, const std::functio
   return path_of(key);
 }
 
-bool AdapterFetcher::take_space(std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
-  if (total_ >= options_.total_bytes || bytes > options_.total_bytes - total_) return false;
-  total_ += bytes;
-  return true;
-}
-
-std::uint64_t AdapterFetcher::fetch(const AdapterReference& name) {
+std::uint64_t AdapterFetcher::fetch(const AdapterReference& name, std::uint64_t room) {
   const auto fail = [&](const char* what) -> void {
     throw FetchError(Why::failed, name, std::string("could not be fetched: the folder of fetched adapters ") + what);
   };
-  if (!take_space(0)) fail("is full; unload some");
+  if (room == 0) fail("is full; unload some");
   const PartialFolder partial(options_.folder);
   if (partial.path.empty()) fail("cannot be written to");
   const auto begin = tenon::Clock::now();
-  const std::uint64_t bytes = run(name, partial.path);
-  if (!take_space(bytes)) fail("is full; unload some");
+  const std::uint64_t bytes = run(name, partial.path, room);
   std::error_code failed;
   const fs::path folder = path_of(name.text());
-  fs::remove_all(folder, failed);
+  remove_folder(folder);
   fs::rename(partial.path, folder, failed);
-  if (failed) {
-    {
-      std::lock_guard lock(mutex_);
-      total_ -= bytes;
-    }
-    fail("cannot be written to");
-  }
+  if (failed) fail("cannot be written to");
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(tenon::Clock::now() - begin);
   program::say("adapter " + name.text() + " was fetched: " + megabytes(bytes) + " in " + std::to_string(took.count()) +
                " ms");
@@ -212,10 +214,10 @@ std::uint64_t AdapterFetcher::fetch(const AdapterReference& name) {
 }
 
 // Runs the command in the folder. Returns the bytes that it wrote.
-std::uint64_t AdapterFetcher::run(const AdapterReference& name, const fs::path& folder) {
+std::uint64_t AdapterFetcher::run(const AdapterReference& name, const fs::path& folder, std::uint64_t room) {
   std::vector<std::string> words = options_.command;
   words.insert(words.end(), {"--", name.id});
-  const CommandLimits limits{.time = options_.timeout, .bytes = options_.bytes, .entries = kMostEntries};
+  const CommandLimits limits{.time = options_.timeout, .bytes = room, .entries = kMostEntries};
   const CommandResult result = run_command(words, environment_for(name), folder, limits, stopping_);
   const auto fail = [&](const std::string& what, Why why = Why::failed) -> void {
     program::say("adapter " + name.text() + " was not fetched: " + what +
@@ -223,8 +225,10 @@ std::uint64_t AdapterFetcher::run(const AdapterReference& name, const fs::path& 
     throw FetchError(why, name, "could not be fetched: " + what);
   };
   using Ended = CommandResult::End;
-  const std::string too_much = "it is larger than " + megabytes(options_.bytes) + " or " +
-                               std::to_string(kMostEntries) + " files, the limits of this server";
+  const std::string too_much = room < options_.bytes
+                                   ? "the folder of fetched adapters is full; unload some"
+                                   : "it is larger than " + megabytes(options_.bytes) + " or " +
+                                         std::to_string(kMostEntries) + " files, the limits of this server";
   if (result.end == Ended::not_started) fail("the command cannot be started");
   if (result.end == Ended::signalled) fail("the command was ended by signal " + std::to_string(result.status));
   if (result.end == Ended::timed_out) fail("the command took too long", Why::timed_out);
@@ -232,7 +236,7 @@ std::uint64_t AdapterFetcher::run(const AdapterReference& name, const fs::path& 
   if (result.end == Ended::stopped) fail("the server is going down", Why::stopped);
   if (result.status != 0) fail("the command ended with status " + std::to_string(result.status));
   const FolderContents there = contents_of(folder);
-  if (there.bytes > options_.bytes || there.entries > kMostEntries) fail(too_much);
+  if (there.bytes > room || there.entries > kMostEntries) fail(too_much);
   if (!there.other.empty()) fail("the command wrote " + there.other);
   std::error_code failed;
   if (!fs::is_regular_file(folder / "adapter_config.json", failed)) fail("the command wrote no adapter_config.json");

@@ -70,10 +70,9 @@ class AdapterFetcher {
   };
 
   std::filesystem::path path_of(const std::string& name) const;
-  std::uint64_t fetch(const AdapterReference& name);
-  std::uint64_t run(const AdapterReference& name, const std::filesystem::path& folder);
-  // Counts the bytes of an adapter, within the limit of all. False where they do not fit.
-  bool take_space(std::uint64_t bytes);
+  // Returns the bytes of the adapter. `room`: bytes that it may have.
+  std::uint64_t fetch(const AdapterReference& name, std::uint64_t room);
+  std::uint64_t run(const AdapterReference& name, const std::filesystem::path& folder, std::uint64_t room);
   void remember(const std::string& name, const FetchError& error);
 
   const FetchOptions options_;
@@ -82,7 +81,7 @@ class AdapterFetcher {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable ended_;
   std::map<std::string, std::uint64_t> there_;  // name -> bytes
-  std::uint64_t total_ = 0;                     // of there_, and of what is about to be there
+  std::uint64_t total_ = 0;                     // bytes of there_, and those reserved for running commands
   std::set<std::string> running_;
   std::map<std::string, Failure> failures_;
   int waiting_ = 0;

@@ -54,21 +54,42 @@ bool for_each_module(const std::filesystem::path& folder, F&& f) {
   return true;
 }
 
-TENON_INLINE std::string folder_of_pooling(const Fields& module) {
+TENON_INLINE std::string folder_of_module(const Fields& module) {
   std::string path = module.string("path", "");
   if (path.find_first_of("/\\") != path.npos || path == "..") module.refuse("path", "must name a folder beside");
   return path;
+}
+
+// config_sentence_transformers.json and sentence_bert_config.json.
+TENON_INLINE void read_text_settings(const std::filesystem::path& folder, EmbeddingRecipe& recipe) {
+  std::error_code ignored;
+  const auto exists = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
+  if (const char* const name = "config_sentence_transformers.json"; exists(name)) {
+    const Json json = read_json_file(folder / name, kRecipeBytes, {});
+    const Fields fields(json, name, {}, Error::Kind::invalid_file);
+    if (fields.has("default_prompt_name"))
+      recipe.prompt = fields.object("prompts").string(fields.string("default_prompt_name"));
+  }
+  if (const char* const name = "sentence_bert_config.json"; exists(name)) {
+    const Json json = read_json_file(folder / name, kRecipeBytes, {});
+    const Fields fields(json, name, {}, Error::Kind::invalid_file);
+    if (fields.boolean("do_lower_case", false))
+      throw Error(Error::Kind::unsupported, fields.where("do_lower_case"), "is not supported");
+    recipe.max_tokens = fields.positive_int("max_seq_length", 0);
+  }
 }
 
 }  // namespace tenon::detail
 
 namespace tenon {
 
-TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::filesystem::path& folder) {
-  EmbeddingRecipe recipe;
+TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::filesystem::path& folder,
+                                                                  std::optional<Pooling> pooling) {
+  EmbeddingRecipe recipe{.pooling = pooling.value_or(Pooling::last)};
   const bool any = detail::for_each_module(folder, [&](const Fields& module, const std::string& kind) {
     if (kind == "Pooling") {
-      const std::string path = detail::folder_of_pooling(module);
+      if (pooling) return;
+      const std::string path = detail::folder_of_module(module);
       const Json config = read_json_file(folder / path / "config.json", detail::kRecipeBytes, {});
       recipe.pooling = detail::pooling_of(Fields(config, path + "/config.json", {}, Error::Kind::invalid_file));
     } else if (kind == "Normalize") {
@@ -78,13 +99,23 @@ TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::fil
                   "\"" + printable(module.string("type"), 80) + "\" is not supported");
     }
   });
-  return any ? std::optional(recipe) : std::nullopt;
+  if (!any) return std::nullopt;
+  detail::read_text_settings(folder, recipe);
+  return recipe;
 }
 
-TENON_INLINE std::vector<std::string> pooling_folders(const std::filesystem::path& folder) {
+TENON_INLINE std::optional<std::string> module_folder(const std::filesystem::path& folder, std::string_view kind) {
+  std::optional<std::string> found;
+  detail::for_each_module(folder, [&](const Fields& module, const std::string& its_kind) {
+    if (!found && its_kind == kind) found = detail::folder_of_module(module);
+  });
+  return found;
+}
+
+TENON_INLINE std::vector<std::string> module_folders(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   detail::for_each_module(folder, [&](const Fields& module, const std::string& kind) {
-    if (kind == "Pooling") names.push_back(detail::folder_of_pooling(module));
+    if (kind == "Pooling" || kind == "LogitScore") names.push_back(detail::folder_of_module(module));
   });
   return names;
 }

@@ -115,10 +115,12 @@ MergeReport merge_checkpoint(ModelList<Models...> families, const std::filesyste
   const PeftAdapter adapter = PeftAdapter::open(adapter_folder, sites.modules(), sites.base);
   const detail::MergePlan plan = detail::plan_merge(files, model, sites, adapter, options, read);
 
+  MergeReport report;
+  report.files_left_out = detail::files_left_out(source, *files.tensors);
   StagedFolder folder(target);
+  const auto modules = detail::new_module_folders(source, folder.path());
   std::vector<NewFile> small = detail::copy_model_files(source, folder.path());
   NewFile::publish_all(small);
-  MergeReport report;
   report.config = detail::set_config_fields(folder.path(), plan, options.dtype);
   std::vector<TensorPlan> plans;
   for (const detail::MergedTensor& each : plan.tensors) {
@@ -139,7 +141,6 @@ MergeReport merge_checkpoint(ModelList<Models...> families, const std::filesyste
   report.shards = writer.shards();
   report.added = plan.added;
   report.left_out = plan.left_out;
-  report.files_left_out = detail::files_left_out(source, *files.tensors);
   return report;
 }
 

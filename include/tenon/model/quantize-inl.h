@@ -39,6 +39,7 @@ TENON_INLINE void refuse_codes(const ModelFiles& files) {
 
 TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path& folder,
                                                      const Checkpoint& checkpoint) {
+  const std::vector<std::string> modules = module_folders(folder);
   std::vector<std::string> names;
   std::error_code failed;
   for (auto each = std::filesystem::directory_iterator(folder, failed);
@@ -46,6 +47,7 @@ TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path
     const std::string name = file_name_of(each->path());
     const auto is = [&](const char* known) { return name == known; };
     if (std::any_of(kCopiedFiles.begin(), kCopiedFiles.end(), is) || checkpoint.consists_of(name)) continue;
+    if (std::find(modules.begin(), modules.end(), name) != modules.end()) continue;
     std::error_code ignored;
     names.push_back(name + (each->is_directory(ignored) ? "/" : ""));
   }
@@ -79,6 +81,14 @@ inline std::string without_quantization(const std::string& text) {
   return config.dump(2) + "\n";
 }
 
+TENON_INLINE std::vector<std::unique_ptr<NewFolder>> new_module_folders(const std::filesystem::path& source,
+                                                                        const std::filesystem::path& target) {
+  std::vector<std::unique_ptr<NewFolder>> folders;
+  for (const std::string& module : module_folders(source))
+    folders.push_back(std::make_unique<NewFolder>(target / module));
+  return folders;
+}
+
 TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
                                                    const std::filesystem::path& target) {
   if (is_model_file(source)) return write_gguf_files(source, target);
@@ -91,10 +101,9 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
     if (std::string_view(name) == "config.json") text = without_quantization(text);
     files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
   }
-  for (const std::string& module : pooling_folders(source)) {
+  for (const std::string& module : module_folders(source)) {
     const std::filesystem::path file = std::filesystem::path(module) / "config.json";
     if (!std::filesystem::exists(source / file, ignored)) continue;
-    std::filesystem::create_directories(target / module);
     const std::string text = read_text_file(source / file, kLargest);
     files.emplace_back(target / file).write_at(0, std::as_bytes(std::span(text)));
   }

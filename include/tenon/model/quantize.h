@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -300,10 +301,13 @@ void check_target(const std::filesystem::path& target, const std::filesystem::pa
 // The other files and folders of a model's folder, sorted.
 std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Copies the small files of a model, byte for byte, with those that say how it pools embeddings; only
-// quantization_config is taken out of config.json. They appear
-// with NewFile::publish. For a GGUF file they are written: config.json and, if it has a tokenizer, tokenizer.json and
-// tokenizer_config.json.
+// The folders of module_folders() in the target.
+std::vector<std::unique_ptr<NewFolder>> new_module_folders(const std::filesystem::path& source,
+                                                           const std::filesystem::path& target);
+
+// Copies the small files of a model, byte for byte, with those of module_folders(), which the target has; only
+// quantization_config is taken out of config.json. They appear with NewFile::publish. For a GGUF file they are written:
+// config.json and, if it has a tokenizer, tokenizer.json and tokenizer_config.json.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
 // Error unsupported if the weights are codes already: the loss of the first rounding would go unnoticed.
@@ -336,6 +340,7 @@ QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
 
   check_target(target, source_folder);
   const NewFolder folder(target);
+  const auto modules = new_module_folders(source_folder, target);
   SafetensorsWriter writer(target / "model.safetensors", tensors.plans(), quantized_metadata<C>());
   tensors.write(pool, writer, progress);
   std::vector<NewFile> all = copy_model_files(source_folder, target);

@@ -31,8 +31,8 @@ constexpr const char* kRanker =
 }
 [[noreturn]] void refuse_model(const std::string& what) { throw ApiError(ApiError::Kind::no_head, what); }
 
-void check_recipe(const HeadRecipe& recipe) {
-  if (recipe.error) refuse_model(std::string("the model's files: ") + shown(recipe.error->what(), 1000));
+void check_recipe(const std::optional<tenon::Error>& error) {
+  if (error) refuse_model(std::string("the model's files: ") + shown(error->what(), 1000));
 }
 
 // The work of each route: adds requests, and makes the answer of their results.
@@ -40,7 +40,6 @@ class HeadJob {
  public:
   HeadJob(Model& model, const HeadRequest& request, Dialect dialect, const char* id_prefix)
       : model_(model), request_(request), common_{.adapters = request.adapters, .options = request.options} {
-    check_recipe(model.heads());
     need_adapters(model, request.adapters, request.adapter_field);
     asked_.ignored = request.ignored;
     asked_.adapter = name_of(request.adapters);
@@ -54,19 +53,24 @@ class HeadJob {
   Model& model() { return model_; }
   tenon::Options& options() { return common_.options; }
 
+  // What the model's files say of texts for embeddings.
+  void apply(const HeadRecipe& recipe) {
+    prefix_ = recipe.prompt;
+    if (recipe.max_tokens > 0) most_ = std::min(most_, recipe.max_tokens);
+  }
+
   PromptText prompt_text() const {
     return {.parse_special = request_.parse_special.value_or(model_.context().parse_special),
             .add_special_tokens = request_.add_special_tokens,
-            .truncate = request_.cut ? request_.cut->tokens : 0,
+            .truncate = cut_to(),
             .keeps_first = request_.cut && request_.cut->keeps_first};
   }
 
   // One more input. `field` holds it.
   void add(Ids ids, std::size_t characters, const std::string& field) {
-    const auto most = static_cast<std::size_t>(model_.limits().max_total_tokens);
     if (ids.empty()) refuse_field(field, "must hold at least one token");
-    if (ids.size() > most)
-      refuse_field(field, "has " + std::to_string(ids.size()) + " tokens; at most " + std::to_string(most) +
+    if (ids.size() > static_cast<std::size_t>(most_))
+      refuse_field(field, "has " + std::to_string(ids.size()) + " tokens; at most " + std::to_string(most_) +
                               " are possible, and `truncate_prompt_tokens` or `truncate` cuts what is longer");
     asked_.characters += characters;
     answer_.prompt_tokens += static_cast<int>(ids.size());
@@ -77,14 +81,14 @@ class HeadJob {
   }
   void add(const HeadInput& input, const std::string& field) {
     if (const auto* const text = std::get_if<std::string>(&input))
-      return add(tokens_of(*text, field), characters(*text), field);
+      return add(tokens_of(prefix_ + *text, field), characters(*text), field);
     Ids ids = std::get<Ids>(input);
     need_tokens(model_, ids, field);
-    if (request_.cut && ids.size() > static_cast<std::size_t>(request_.cut->tokens)) {
+    if (request_.cut && ids.size() > static_cast<std::size_t>(cut_to())) {
       if (request_.cut->keeps_first)
-        ids.resize(static_cast<std::size_t>(request_.cut->tokens));
+        ids.resize(static_cast<std::size_t>(cut_to()));
       else
-        keep_last(ids, request_.cut->tokens);
+        keep_last(ids, cut_to());
     }
     add(std::move(ids), 0, field);
   }
@@ -106,7 +110,7 @@ class HeadJob {
   // `numbers`: of one input's result; `field` holds the inputs. body(answer, results) writes the answer.
   template <class Result, class Body>
   Asked finish(std::size_t numbers, const std::string& field, const char* needed, Result result, Body body) {
-    take_room(numbers, field);
+    reserve_answer(numbers, field);
     terms_.inputs = asked_.requests.size();
     terms_.prompt_tokens = answer_.prompt_tokens;
     terms_.needed = needed;
@@ -119,6 +123,9 @@ class HeadJob {
   }
 
  private:
+  // The number of tokens that a cut text keeps; 0: texts are not cut.
+  int cut_to() const { return request_.cut ? std::min(request_.cut->tokens, most_) : 0; }
+
   Ids tokens_of(const std::string& text, const std::string& field) const {
     try {
       return model_.tokens(text, prompt_text());
@@ -128,13 +135,10 @@ class HeadJob {
     }
   }
 
-  // For the numbers of the answer, in the room for log-probabilities: 100 numbers take as much as one of those.
-  void take_room(std::size_t numbers, const std::string& field) {
-    constexpr std::size_t kNumbersAPlace = 100;
+  // Reserves memory for the numbers of the answer. They share the budget of log-probabilities.
+  void reserve_answer(std::size_t numbers, const std::string& field) {
     const std::size_t all = numbers * asked_.requests.size(), places = all / kNumbersAPlace;
-    if (places > kMostListed)
-      refuse_field(field, "would be answered with " + std::to_string(all) + " numbers; at most " +
-                              std::to_string(kMostListed * kNumbersAPlace) + " are possible: send fewer texts at once");
+    if (all > kMostNumbers) refuse_field(field, too_many_numbers(all));
     if (places <= kFewListed) return;
     asked_.listed = model_.listed().enter(static_cast<int>(places));
     if (!asked_.listed)
@@ -145,6 +149,8 @@ class HeadJob {
   Model& model_;
   const HeadRequest& request_;
   tenon::Request common_;
+  int most_ = model_.limits().max_total_tokens;  // tokens of an input
+  std::string prefix_;                           // of each text
   bool last_logits_ = false;
   HeadAnswer answer_;
   HeadAnswerWriter::Terms terms_{};
@@ -173,10 +179,11 @@ Asked embedding_asked(Model& model, const EmbeddingRequest& request) {
   const bool openai = request.form == Form::openai;
   HeadJob job(model, request, openai ? Dialect::openai : Dialect::lorax, "embd-");
   const HeadRecipe& recipe = model.heads();
-  if (recipe.pooling_error)
-    refuse_model(std::string("embeddings of this model: ") + shown(recipe.pooling_error->what(), 1000));
+  check_recipe(recipe.error);
+  check_recipe(recipe.pooling_error);
   const int width = model.config().head_width();
   check_dimensions(recipe, width, request.dimensions);
+  job.apply(recipe);
   job.options().pooling = recipe.pooling;
   job.add(request.inputs);
   const auto length = static_cast<std::size_t>(request.dimensions.value_or(width));
@@ -218,27 +225,37 @@ void cut_to_fit(Ids& ids, std::size_t around, const HeadRequest& request, const 
     keep_last(ids, static_cast<int>(most - around));
 }
 
-// The tokens of each pair, as the tokenizer encodes two texts. Of what is too long the second text is cut.
+// The tokens of each pair, as the tokenizer encodes two texts. Where both are too long, the second one is cut.
 void add_encoded_pairs(HeadJob& job, const PairRequest& request) {
   Model& model = job.model();
   const PromptText how = job.prompt_text();
   const PairTemplate around = how.add_special_tokens ? model.pair_template() : PairTemplate{};
   const std::size_t specials = around.before.size() + around.between.size() + around.after.size();
-  std::string known;
   Ids first;
-  for (std::size_t i = 0; i < request.pairs.size(); ++i) {
-    const auto& [a, b] = request.pairs[i];
-    if (i == 0 || a != known) first = job.plain_tokens(a, how.parse_special, request.first_field);
-    known = a;
-    Ids second = job.plain_tokens(b, how.parse_special, request.second_field);
+  std::size_t letters = 0;
+  for (std::size_t i = 0; i < request.second.size(); ++i) {
+    if (request.begins_anew(i)) {
+      first = job.plain_tokens(request.first_of(i), how.parse_special, request.first_field);
+      letters = characters(request.first_of(i));
+    }
+    Ids second = job.plain_tokens(request.second[i], how.parse_special, request.second_field);
     cut_to_fit(second, specials + first.size(), request, request.first_field);
     Ids ids = around.before;
     append(ids, first);
     append(ids, around.between);
     append(ids, second);
     append(ids, around.after);
-    job.add(std::move(ids), characters(a) + characters(b), request.second_field);
+    job.add(std::move(ids), letters + characters(request.second[i]), request.second_field);
   }
+}
+
+// Refuses a text that stands in every pair, where it is long and pairs are many: each pair is tokenised whole.
+void check_repeated(const PairRequest& request, std::size_t bytes) {
+  constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+  if (request.first.size() == 1 && bytes > kMostBytes / request.second.size())
+    refuse_field(request.first_field, "has " + std::to_string(request.first.front().size()) +
+                                          " bytes, and stands in each of " + std::to_string(request.second.size()) +
+                                          " pairs: send fewer texts at once");
 }
 
 // The prompt of Qwen3-Reranker's model card. The template is what stands around the texts alone: special tokens that
@@ -249,29 +266,42 @@ void add_templated_pairs(HeadJob& job, const PairRequest& request) {
     refuse_field(request.cut_field, "cuts the end of a text off with this model: leave `truncation_direction` out");
   const Ids before = tokenizer.encode(kBeforePair, true), after = tokenizer.encode(kAfterPair, true);
   const std::string instruction = request.instruction.value_or(kInstruction);
-  for (const auto& [a, b] : request.pairs) {
-    const std::string text = "<Instruct>: " + instruction + "\n<Query>: " + a + "\n<Document>: " + b;
-    Ids middle = job.plain_tokens(text, request.parse_special.value_or(false), request.second_field);
-    cut_to_fit(middle, before.size() + after.size(), request, "instruction");
+  const bool parse_special = request.parse_special.value_or(false);
+  const std::size_t around = before.size() + after.size();
+  std::string head;  // the text of a pair before its document
+  std::size_t letters = 0;
+  for (std::size_t i = 0; i < request.second.size(); ++i) {
+    if (request.begins_anew(i)) {
+      const std::string& query = request.first_of(i);
+      head = "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: ";
+      letters = characters(query);
+      check_repeated(request, head.size());
+      Ids none;
+      cut_to_fit(none, around + job.plain_tokens(head, parse_special, request.first_field).size(), request,
+                 request.first_field);
+    }
+    Ids middle = job.plain_tokens(head + request.second[i], parse_special, request.second_field);
+    cut_to_fit(middle, around, request, request.first_field);
     Ids ids = before;
     append(ids, middle);
     append(ids, after);
-    job.add(std::move(ids), characters(a) + characters(b), request.second_field);
+    job.add(std::move(ids), letters + characters(request.second[i]), request.second_field);
   }
 }
 
 // The score of one pair from the result of the engine.
 std::function<std::vector<float>(const tenon::Scores&)> score_of(const HeadRecipe& recipe, bool ranks_by_tokens,
                                                                  bool raw) {
+  const HeadActivation activation = raw ? HeadActivation::none : recipe.activation(1);
   if (ranks_by_tokens) {
     // The softmax of two logits is the sigmoid of their difference.
-    return [reranker = *recipe.reranker, raw](const tenon::Scores& scores) {
+    return [reranker = *recipe.reranker, activation](const tenon::Scores& scores) {
       const std::vector<float>& logits = scores.logits.front().second;
       const float odds = logits[static_cast<std::size_t>(reranker.yes)] - logits[static_cast<std::size_t>(reranker.no)];
-      return std::vector<float>{raw ? odds : sigmoid(odds)};
+      return activated(std::vector<float>{odds}, activation);
     };
   }
-  return [activation = raw ? HeadActivation::none : recipe.activation(1)](const tenon::Scores& scores) {
+  return [activation](const tenon::Scores& scores) {
     if (scores.class_logits.size() != 1)
       refuse_model(std::string(kRanker) + "; the head of the adapter has " +
                    std::to_string(scores.class_logits.size()) + " labels");
@@ -283,6 +313,8 @@ template <class Body>
 Asked pairs_asked(Model& model, const PairRequest& request, Dialect dialect, const char* id_prefix, Body body) {
   HeadJob job(model, request, dialect, id_prefix);
   const HeadRecipe& recipe = model.heads();
+  check_recipe(recipe.error);
+  check_recipe(recipe.reranker_error);
   const bool has_head = !model.config().labels.empty();
   // An adapter may bring a head; a causal model that ranks by tokens does so under adapters, too.
   const bool by_tokens = recipe.reranker && !has_head && model.config().language_head;
@@ -305,10 +337,9 @@ Asked pairs_asked(Model& model, const PairRequest& request, Dialect dialect, con
 
 Asked ranks_asked(Model& model, const PairRequest& request, Dialect dialect) {
   std::vector<std::string> texts;
-  if (request.return_texts)
-    for (const auto& [query, document] : request.pairs) texts.push_back(document);
+  if (request.return_texts) texts = request.second;
   const bool tei = request.form == PairRequest::Form::tei;
-  const std::size_t most = request.top_n.value_or(request.pairs.size());
+  const std::size_t most = request.top_n.value_or(request.second.size());
   const auto body = [texts = std::move(texts), tei, most](const HeadAnswer& answer,
                                                           const HeadAnswerWriter::Results& results) {
     const std::vector<Rank> ranks = ranked(results, most);
@@ -330,6 +361,7 @@ Asked embed_asked(Model& model, std::string_view body) {
 Asked classify_asked(Model& model, std::string_view body) {
   const ClassifyRequest request = parse_classify(body, model.context());
   HeadJob job(model, request, Dialect::lorax, "classify-");
+  check_recipe(model.heads().error);
   if (model.config().labels.empty() && request.adapters.empty()) refuse_model(kClassifier);
   job.options().pooling = tenon::Pooling::classify;
   job.add(request.inputs);

@@ -1,7 +1,7 @@
 #include "serve/api/heads/head_recipe.h"
 
 #include <algorithm>
-#include <string_view>
+#include <cctype>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +9,7 @@
 #include "tenon/io/fields.h"
 #include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
+#include "tenon/tokenizer/chat_template_file.h"
 
 namespace serve {
 namespace {
@@ -21,29 +22,35 @@ using tenon::Json;
 constexpr std::uint64_t kModuleBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
-// The path of the module of this kind in modules.json of sentence-transformers; none: there is no such module.
-std::optional<std::string> module_path(const fs::path& folder, std::string_view kind) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "modules.json", ignored)) return std::nullopt;
-  const Json modules = tenon::read_json_file(folder / "modules.json", kModuleBytes, {});
-  if (!modules.is_array()) throw Error(Error::Kind::invalid_file, "modules.json", "must be a list of modules");
-  for (const Json& each : modules) {
-    const Fields module(each, "modules.json");
-    const std::string type = module.string("type"), path = module.string("path", "");
-    if (std::string_view(type).substr(type.rfind('.') + 1) != kind) continue;
-    if (path.find_first_of("/\\") != path.npos || path == "..") module.refuse("path", "must name a folder beside");
-    return path;
-  }
-  return std::nullopt;
+// The prompt of Qwen3-Reranker asks for "yes" or "no". A model that writes other words has another prompt.
+void check_word(const Fields& fields, const char* field, std::string word, const char* wanted) {
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word == wanted) return;
+  throw Error(Error::Kind::unsupported, fields.where(field),
+              "names the token \"" + tenon::printable(word, 40) + "\", not \"" + wanted +
+                  "\": pairs are asked in the words of Qwen3-Reranker alone");
 }
 
-// LogitScore of sentence-transformers.
-std::optional<TokenReranker> by_module(const fs::path& folder, int vocab) {
-  const auto path = module_path(folder, "LogitScore");
+// LogitScore of sentence-transformers. Its texts stand in the chat template of the folder, which must be that of
+// Qwen3-Reranker.
+std::optional<TokenReranker> by_module(const fs::path& folder, const tenon::Tokenizer& tokenizer, int vocab) {
+  const auto path = tenon::module_folder(folder, "LogitScore");
   if (!path) return std::nullopt;
   const Json json = tenon::read_json_file(folder / *path / "config.json", kModuleBytes, {});
   const Fields fields(json, *path + "/config.json");
-  return TokenReranker{fields.integer("true_token_id", 0, vocab - 1), fields.integer("false_token_id", 0, vocab - 1)};
+  const TokenReranker found{.yes = fields.integer("true_token_id", 0, vocab - 1),
+                            .no = fields.integer("false_token_id", 0, vocab - 1, -1)};
+  if (found.no < 0)
+    throw Error(Error::Kind::unsupported, fields.where("false_token_id"),
+                "must name a token: scores of one logit are not supported");
+  check_word(fields, "true_token_id", tokenizer.decode({&found.yes, 1}), "yes");
+  check_word(fields, "false_token_id", tokenizer.decode({&found.no, 1}), "no");
+  const std::string chat = tenon::read_chat_template(folder);
+  if (!chat.empty() && chat.find("Judge whether the Document meets the requirements") == chat.npos)
+    throw Error(Error::Kind::unsupported, "chat_template",
+                "is not that of Qwen3-Reranker: pairs are asked in the words of that model alone");
+  return found;
 }
 
 // classifier_from_token of config.json, which is vLLM's word for it: ["no", "yes"].
@@ -54,6 +61,7 @@ std::optional<TokenReranker> by_tokens(const Fields& fields, const tenon::Tokeni
   for (const std::string& word : words) {
     const std::vector<tenon::TokenId> tokens = tokenizer.encode(word);
     if (tokens.size() != 1) fields.refuse("classifier_from_token", "must hold words of one token each");
+    check_word(fields, "classifier_from_token", word, ids.empty() ? "no" : "yes");
     ids.push_back(tokens.front());
   }
   return TokenReranker{.yes = ids[1], .no = ids[0]};
@@ -67,24 +75,34 @@ std::vector<std::string> label_names(const Fields& fields) {
   return names;
 }
 
-// The activation after a head with one label: a cross-encoder of sentence-transformers names it.
-HeadActivation activation_of_one(const Fields& fields) {
-  std::string name;
-  if (fields.has("sentence_transformers"))
-    name = fields.object("sentence_transformers").string("activation_fn", "");
-  else
-    name = fields.string("sbert_ce_default_activation_function", "");
-  if (name.empty() || name.ends_with(".Sigmoid")) return HeadActivation::sigmoid;
+// The activation after a head with one label, where a cross-encoder of sentence-transformers names it.
+std::optional<HeadActivation> named_activation(const Fields& fields, const char* field) {
+  const std::string name = fields.string(field, "");
+  if (name.empty()) return std::nullopt;
+  if (name.ends_with(".Sigmoid")) return HeadActivation::sigmoid;
   if (name.ends_with(".Identity")) return HeadActivation::none;
-  throw Error(Error::Kind::unsupported, fields.where("sentence_transformers"),
-              "activation_fn must be Sigmoid or Identity, is \"" + tenon::printable(name, 80) + "\"");
+  throw Error(Error::Kind::unsupported, fields.where(field),
+              "must be Sigmoid or Identity, is \"" + tenon::printable(name, 80) + "\"");
 }
 
-void read_activations(const Fields& fields, HeadRecipe& out) {
+// The newest place first: config_sentence_transformers.json of version 5.4, then two fields of config.json.
+std::optional<HeadActivation> activation_of_one(const fs::path& folder, const Fields& fields) {
+  constexpr const char* kSettings = "config_sentence_transformers.json";
+  std::error_code ignored;
+  if (!tenon::is_model_file(folder) && fs::exists(folder / kSettings, ignored)) {
+    const Json json = tenon::read_json_file(folder / kSettings, kModuleBytes, {});
+    if (const auto found = named_activation(Fields(json, kSettings), "activation_fn")) return found;
+  }
+  if (fields.has("sentence_transformers"))
+    return named_activation(fields.object("sentence_transformers"), "activation_fn");
+  return named_activation(fields, "sbert_ce_default_activation_function");
+}
+
+void read_activations(const fs::path& folder, const Fields& fields, HeadRecipe& out) {
   const std::string problem = fields.string("problem_type", "");
-  out.one = activation_of_one(fields);
   if (problem == "regression") out.one = out.several = HeadActivation::none;
   if (problem == "multi_label_classification") out.several = HeadActivation::sigmoid;
+  out.one = activation_of_one(folder, fields).value_or(out.one);
 }
 
 void read_dimensions(const Fields& fields, int width, HeadRecipe& out) {
@@ -133,22 +151,33 @@ std::string HeadRecipe::label(std::size_t index, std::size_t labels_of_head) con
 HeadRecipe read_head_recipe(const fs::path& folder, const tenon::ModelFiles& files, const tenon::ModelConfig& config) {
   HeadRecipe out;
   const bool is_folder = !tenon::is_model_file(folder);
-  try {
-    if (is_folder) out.reranker = by_module(folder, config.vocab);
-    const Fields fields = files.config->fields();
-    if (!out.reranker && fields.has("classifier_from_token")) out.reranker = by_tokens(fields, *files.tokenizer);
+  const Fields fields = files.config->fields();
+  const auto note = [](std::optional<Error>& failure, auto&& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      failure = error;
+    }
+  };
+  bool ranks = false;
+  note(out.error, [&] {
+    ranks = is_folder && tenon::module_folder(folder, "LogitScore").has_value();
     out.labels = config.labels.empty() ? label_names(fields) : config.labels;
-    read_activations(fields, out);
+    read_activations(folder, fields, out);
     read_dimensions(fields, config.head_width(), out);
-  } catch (const Error& error) {
-    out.error = error;
-  }
-  try {
-    if (!is_folder || out.reranker) return out;
-    if (const auto recipe = tenon::read_embedding_recipe(folder)) out.pooling = recipe->pooling;
-  } catch (const Error& error) {
-    out.pooling_error = error;
-  }
+  });
+  note(out.reranker_error, [&] {
+    if (is_folder) out.reranker = by_module(folder, *files.tokenizer, config.vocab);
+    if (!out.reranker && fields.has("classifier_from_token")) out.reranker = by_tokens(fields, *files.tokenizer);
+  });
+  note(out.pooling_error, [&] {
+    if (!is_folder || ranks) return;
+    const auto recipe = tenon::read_embedding_recipe(folder);
+    if (!recipe) return;
+    out.pooling = recipe->pooling;
+    out.prompt = recipe->prompt;
+    out.max_tokens = recipe->max_tokens;
+  });
   return out;
 }
 

@@ -25,14 +25,16 @@ struct TokenReranker {
 
 struct HeadRecipe {
   tenon::Pooling pooling = tenon::Pooling::last;     // of embeddings, as modules.json says
+  std::string prompt = {};                           // before each text for an embedding
+  int max_tokens = 0;                                // most tokens of a text for an embedding; 0: no own limit
   bool has_short_embeddings = false;                 // Matryoshka: the first numbers of an embedding are one
   std::vector<int> dimensions = {};                  // the lengths that it may have; empty: any
   std::vector<std::string> labels = {};              // id2label, also where the head is an adapter's
   HeadActivation one = HeadActivation::sigmoid;      // of a head with one label
   HeadActivation several = HeadActivation::softmax;  // of a head with more
   std::optional<TokenReranker> reranker = {};
-  // Why the model makes no embeddings, or has no use for its heads: a field of its files that is not supported.
-  std::optional<tenon::Error> pooling_error = {}, error = {};
+  // Why the model makes no embeddings, scores no pairs, or has no use for its heads: a field that is not supported.
+  std::optional<tenon::Error> pooling_error = {}, reranker_error = {}, error = {};
 
   HeadActivation activation(std::size_t labels_of_head) const { return labels_of_head == 1 ? one : several; }
   // id2label where the head has as many labels as that names, else LABEL_0 and so on, as transformers does.

@@ -201,11 +201,11 @@ PairRequest parse_rerank(std::string_view text, const RequestContext& context) {
   out.form = tei ? PairRequest::Form::tei : PairRequest::Form::rerank;
   out.first_field = "query";
   out.second_field = tei ? "texts" : "documents";
-  const auto query = f.string("query");
+  auto query = f.string("query");
   if (!query) f.refuse("query", "is missing");
   if (query->empty()) f.refuse("query", "must not be empty");
-  for (std::string& document : texts_of(f, out.second_field, /*objects=*/!tei, unknown))
-    out.pairs.emplace_back(*query, std::move(document));
+  out.first.push_back(std::move(*query));
+  out.second = texts_of(f, out.second_field, /*objects=*/!tei, unknown);
   // 0 is vLLM's word for all.
   if (const auto most = f.integer("top_n", 0, kMaxInt); most && *most > 0) out.top_n = static_cast<std::size_t>(*most);
   if (tei && f.has("return_documents")) f.refuse("return_documents", "goes with `documents`: use `return_text`");
@@ -225,12 +225,12 @@ PairRequest parse_score(std::string_view text, const RequestContext& context) {
   read_common(f, context, unknown, out);
   out.first_field = f.name_of("text_1");
   out.second_field = f.name_of("text_2");
-  const Texts first = texts_of(f, "text_1", false, unknown), second = texts_of(f, "text_2", false, unknown);
-  if (first.size() != 1 && first.size() != second.size()) {
+  out.first = texts_of(f, "text_1", false, unknown);
+  out.second = texts_of(f, "text_2", false, unknown);
+  if (out.first.size() != 1 && out.first.size() != out.second.size()) {
     f.refuse("text_1", "must be one text, or as many as `" + out.second_field + "`, which holds " +
-                           std::to_string(second.size()));
+                           std::to_string(out.second.size()));
   }
-  for (std::size_t i = 0; i < second.size(); ++i) out.pairs.emplace_back(first[first.size() == 1 ? 0 : i], second[i]);
   read_pair_options(f, out);
   out.ignored = std::move(unknown.ignored);
   return out;

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -60,12 +59,17 @@ struct ClassifyRequest : HeadRequest {
 struct PairRequest : HeadRequest {
   enum class Form { rerank, tei, score };
   Form form = Form::rerank;
-  std::vector<std::pair<std::string, std::string>> pairs;
+  // One first text, which stands before each second one, or as many.
+  std::vector<std::string> first, second;
   std::optional<std::size_t> top_n;  // of the ranks that are returned; none: all
   bool return_texts = true;
   bool raw_scores = false;
   std::optional<std::string> instruction;  // for models that rank by two tokens
   std::string first_field, second_field;   // that hold the texts
+
+  // Whether pair i has another first text than the pair before it.
+  bool begins_anew(std::size_t i) const { return i == 0 || first.size() > 1; }
+  const std::string& first_of(std::size_t i) const { return first[first.size() == 1 ? 0 : i]; }
 };
 
 // ApiError: malformed, invalid, bad_adapter_name.

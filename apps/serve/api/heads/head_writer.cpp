@@ -80,15 +80,25 @@ void append_each(std::string& out, const Results& results, Append append) {
 }  // namespace
 
 void HeadAnswerWriter::take(const tenon::Event& event) {
-  // Only once the adapter is read is known whether it has a head, and what its task is.
+  // The engine refuses a request whose adapter has no head, or one for another task, when it has read the adapter.
   const auto tells = [&](const char* words) { return event.error.find(words) != event.error.npos; };
   if (event.kind == tenon::Event::Kind::error && event.error_kind == tenon::Error::Kind::invalid_request &&
       (tells("classification head") || tells("(task_type ")))
     throw ApiError(ApiError::Kind::no_head, terms_.needed + ": " + shown(event.error, 1000));
   refuse_failed(event, terms_.dialect);
   if (event.kind != tenon::Event::Kind::finished || !event.scores) return;
-  results_.at(static_cast<std::size_t>(event.choice)) = terms_.result(*event.scores);
+  std::vector<float>& result = results_.at(static_cast<std::size_t>(event.choice));
+  result = terms_.result(*event.scores);
+  numbers_ += result.size();
+  // The head of an adapter may have more labels than the model's, which the room was reserved for.
+  if (numbers_ > kMostNumbers)
+    throw ApiError(ApiError::Kind::invalid, "the texts " + too_many_numbers(result.size() * results_.size()));
   --open_;
+}
+
+std::string too_many_numbers(std::size_t numbers) {
+  return "would be answered with " + std::to_string(numbers) + " numbers; at most " + std::to_string(kMostNumbers) +
+         " are possible: send fewer texts at once";
 }
 
 std::vector<Rank> ranked(const Results& results, std::size_t most) {

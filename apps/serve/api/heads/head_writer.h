@@ -4,9 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "serve/api/request_limits.h"
 #include "serve/api/writer.h"
 
 namespace serve {
+
+// Numbers of an answer, in memory that is reserved in places of log-probabilities.
+inline constexpr std::size_t kNumbersAPlace = 100;
+inline constexpr std::size_t kMostNumbers = kMostListed * kNumbersAPlace;
+
+// The refusal of an answer with that many numbers.
+std::string too_many_numbers(std::size_t numbers);
 
 class HeadAnswerWriter final : public Writer {
  public:
@@ -36,7 +44,8 @@ class HeadAnswerWriter final : public Writer {
  private:
   const Terms terms_;
   Results results_;
-  std::size_t open_;  // inputs without a result
+  std::size_t open_;         // inputs without a result
+  std::size_t numbers_ = 0;  // in the results
 };
 
 // The model that answers, and the tokens of its prompts.
