@@ -224,6 +224,10 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
     throw UsageError("--block " + std::to_string(options.block) + " is for the paged cache; --cache is " +
                      options.cache);
   }
+  if (options.draft != "none" && (options.device != "cpu" || options.cache == "none")) {
+    throw UsageError("--draft " + options.draft +
+                     " needs a cache and --device cpu: no guess is verified without a cache, and none on a GPU yet");
+  }
   if (options.lora == "merged" && options.merged.empty()) {
     throw UsageError("--lora merged needs an adapter: use it with generate --adapter or run");
   }

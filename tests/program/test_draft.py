@@ -22,15 +22,14 @@ class Drafts(ProgramTest):
         return done.stdout, json.loads(done.stderr.strip().splitlines()[-1])
 
     def test_no_answer_changes(self):
-        for options in [[], ["--cache", "contiguous"], ["--cache", "window", "--kv", "int8"], ["--cache", "none"], ["--scheduler", "fair"],
+        for options in [[], ["--cache", "contiguous"], ["--cache", "window", "--kv", "int8"], ["--scheduler", "fair"],
                         ["--weights", "int8_act8", "--token-budget", "5"]]:
             plain, stats = self.run_with("none", *options)
             guessed, with_guesses = self.run_with("lookup", *options)
             self.assertEqual(sorted(plain.splitlines()), sorted(guessed.splitlines()), options)
             self.assertEqual((stats["drafted"], stats["accepted"]), (0, 0))
             self.assertEqual(stats["tokens"], with_guesses["tokens"])
-            if "none" not in options:  # a cache that keeps nothing verifies nothing
-                self.assertGreater(with_guesses["drafted"], 0, options)
+            self.assertGreater(with_guesses["drafted"], 0, options)
 
     def test_each_right_guess_saves_a_step(self):
         _, plain = self.run_with("none", requests=REQUESTS[4:5])
@@ -43,6 +42,11 @@ class Drafts(ProgramTest):
         done = tenon("run", "--model", TALES, "--draft", "suffix", stdin="")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--draft", done.stderr)
+
+    def test_what_verifies_no_guesses_is_refused(self):
+        done = tenon("run", "--model", TALES, "--draft", "lookup", "--cache", "none", stdin="")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--draft lookup needs a cache", done.stderr)
 
 
 if __name__ == "__main__":

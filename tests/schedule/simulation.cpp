@@ -78,6 +78,8 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   BOOST_TEST(c.refused > kSeeds / 10);
   BOOST_TEST(c.passed_blocks > 50 * kSeeds);
   BOOST_TEST(c.unpreemptible > kSeeds / 2);
+  BOOST_TEST(c.right_guesses > 20 * kSeeds);
+  BOOST_TEST(c.guesses > c.right_guesses + 20 * kSeeds);
   BOOST_TEST_MESSAGE(c.requests << " requests, " << c.steps << " steps, " << c.preemptions << " preemptions");
 }
 

@@ -116,7 +116,9 @@ class RequestQueue {
       }
       s->cached += tokens;
       if (s->guessed == 0) s->unpublished = false;
-      room_.publish(ledger, *s, s->cached - (s->guessed > 0 ? 1 : 0));  // retry() may take a row back
+      const int sure = s->cached - (s->guessed > 0 ? 1 : 0);  // retry() may take a row back
+      room_.publish(ledger, *s, sure);
+      room_.trim(ledger, *s, sure);
       if (s->pending() == 0) release_children(*s);
     }
     if constexpr (KeepsAccounts<P>) policy_.served(served_);
@@ -257,9 +259,8 @@ class RequestQueue {
   template <CacheLedger L>
   QueueState look(const L& ledger, TimePoint now) {
     running_view_.clear();
-    for (const Sequence* s : running_) {
+    for (const Sequence* s : running_)
       if (!s->has_written_all()) running_view_.push_back(s->candidate());
-    }
     return {running_view_, waiting_, ledger.free_tokens(), now, draining_};
   }
 
@@ -355,8 +356,8 @@ class RequestQueue {
     s.computed = std::max(s.computed, after);
   }
 
-  // Forgets guesses of a step that failed, and positions that the windows have passed. Where nothing outlives a step,
-  // room reserved for a step that failed must not either.
+  // Forgets guesses of a step that failed, and positions before the windows of right guesses. Where nothing outlives a
+  // step, room reserved for a step that failed must not either.
   template <CacheLedger L>
   void begin_step(L& ledger) {
     for (Sequence* s : running_) {
@@ -374,9 +375,8 @@ class RequestQueue {
   template <CacheLedger L>
   void forget_outgrown(L& ledger) {
     if (recompute_after_ == 0) return;
-    for (Sequence* s : running_) {
+    for (Sequence* s : running_)
       if (std::exchange(s->outgrown, false)) room_.give_back(ledger, *s);
-    }
   }
 
   // Takes back the cache of this attempt's newcomers; false: there were none.

@@ -39,6 +39,7 @@ struct SimulationConfig {
   // In a thousand steps:
   int arrivals = 300, cancels = 0, holds = 0, failures = 0, refusals = 0, jumps = 0, forgets = 0, reloads = 0,
       toggles = 0;
+  int guesses = 0;  // in a thousand texts that get a token
   // In a thousand requests:
   int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0, activated = 0;
 
@@ -114,6 +115,7 @@ inline SimulationConfig draw_config(Random& random) {
     c.cancels = std::max(c.cancels, 30);
     c.arrivals = std::min(c.arrivals, 200);  // few others wait, so children join before their parents end
   }
+  c.guesses = random.between(0, 1) ? 0 : random.between(200, 1000);
   return c;
 }
 
@@ -140,6 +142,7 @@ inline std::string to_string(const SimulationConfig& c) {
                                                           {"jumps", c.jumps},
                                                           {"forgets", c.forgets},
                                                           {"toggles", c.toggles},
+                                                          {"guesses", c.guesses},
                                                           {"several", c.several},
                                                           {"scored", c.scored},
                                                           {"activated", c.activated}}) {
@@ -197,6 +200,17 @@ class SimulatedLoad {
     }
     if (chance(random_, config_.scored)) r.score_from = random_.between(0, static_cast<int>(r.prompt.size()) - 1);
     return r;
+  }
+
+  // Guesses the tokens of an answer from `at` on: at most `most`, of which one may be wrong.
+  std::vector<TokenId> guesses(std::span<const TokenId> answer, int at, int most) {
+    std::vector<TokenId> found;
+    for (int left = random_.between(1, most); left > 0; --left, ++at)
+      found.push_back(at < static_cast<int>(answer.size()) ? answer[static_cast<std::size_t>(at)] : 0);
+    if (random_.between(0, 2) > 0) return found;
+    TokenId& wrong = found[static_cast<std::size_t>(random_.between(0, static_cast<int>(found.size()) - 1))];
+    wrong = random_.between(0, 2) == 0 ? wrong + 1 : random_.between(0, 2);
+    return found;
   }
 
   // A text was completed: a later request may continue it.

@@ -1,5 +1,6 @@
 /// The real RequestQueue of any policy as one type, and a record of what the policy is shown and told.
 #pragma once
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -39,7 +40,9 @@ class SimulatedQueue {
   virtual const Plan& plan(SimulatedLedger& ledger, int token_budget, TimePoint now) = 0;
   virtual void commit(const Plan& plan, SimulatedLedger& ledger) = 0;
   virtual bool ends_known_tokens(const Plan::Slice& slice) const = 0;
-  virtual void append(SeqId seq, TokenId token) = 0;
+  virtual int guess(std::size_t index, std::span<const TokenId> tokens, SimulatedLedger& ledger) = 0;
+  virtual bool append(SeqId seq, TokenId token) = 0;
+  virtual void retry(SeqId seq) = 0;
   virtual void finish(SeqId seq, SimulatedLedger& ledger) = 0;
   virtual bool cancel(SeqId seq, SimulatedLedger& ledger) = 0;
   virtual bool hold(SeqId seq, SimulatedLedger& ledger) = 0;
@@ -70,7 +73,11 @@ class QueueOf final : public SimulatedQueue {
     as_it_is(ledger, [&](auto& l) { queue_.commit(plan, l); });
   }
   bool ends_known_tokens(const Plan::Slice& slice) const override { return queue_.ends_known_tokens(slice); }
-  void append(SeqId seq, TokenId token) override { queue_.append(seq, token); }
+  int guess(std::size_t index, std::span<const TokenId> tokens, SimulatedLedger& ledger) override {
+    return as_it_is(ledger, [&](auto& l) { return queue_.guess(index, tokens, l); });
+  }
+  bool append(SeqId seq, TokenId token) override { return queue_.append(seq, token); }
+  void retry(SeqId seq) override { queue_.retry(seq); }
   void finish(SeqId seq, SimulatedLedger& ledger) override {
     as_it_is(ledger, [&](auto& l) { queue_.finish(seq, l); });
   }

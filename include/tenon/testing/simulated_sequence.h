@@ -48,7 +48,8 @@ struct SimulatedSequence {
   SeqId parent = kNoParent;
   int ordinal = 0;                       // number of choices of its request before it
   bool scores = false;                   // the first choice scores the prompt for all
-  std::vector<std::uint64_t> tags = {};  // tags of its known tokens
+  std::vector<std::uint64_t> tags = {};  // tags of its known tokens, then of guesses
+  std::size_t sure_tags = 0;             // number of those that were no guesses
   int delivered = 0;
   int scored = 0;  // end of the scored positions of the prompt, which begin at score_from
   bool on_hold = false, ended = false;
@@ -63,11 +64,13 @@ struct SimulatedSequence {
   int prompt_tokens() const { return static_cast<int>(about->prompt.size()); }
   int known() const { return prompt_tokens() + delivered; }
   int cache_end() const { return prompt_tokens() + std::max(about->max_new_tokens, 1) - 1; }
-  // The tags of all known tokens. Adds those of the last step.
+  // The tags of all tokens, guesses included. Keeps those of the known ones.
   std::span<const std::uint64_t> tags_of(std::span<const TokenId> tokens) {
+    tags.resize(std::min(tags.size(), sure_tags));
     while (tags.size() < tokens.size()) {
       tags.push_back(about->key.tag(tags.empty() ? 0 : tags.back(), tags.size(), tokens[tags.size()]));
     }
+    sure_tags = std::min(tags.size(), static_cast<std::size_t>(known()));
     return tags;
   }
 };

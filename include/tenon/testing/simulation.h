@@ -70,6 +70,7 @@ class Simulation {
     invariants_.after_plan(plan);
     if (plan.slices.empty()) return idle();
     idle_ = 0;
+    guess(plan);
     now_ += std::chrono::microseconds(random_.between(0, 2000));
     if (!compute(plan)) {
       ++log_.counts.failed_steps;
@@ -188,6 +189,7 @@ class Simulation {
 
   void cancel(SeqId seq) {
     say("  cancels ", seq);
+    invariants_.ends(invariants_.at(seq));
     demand(queue_->cancel(seq, ledger_), "I4: who is in the queue can be cancelled", seq);
     demand(!queue_->cancel(seq, ledger_) && !queue_->resume(seq) && !queue_->hold(seq, ledger_),
            "I4: nobody ends twice", seq);
@@ -211,6 +213,25 @@ class Simulation {
   }
 
   // ---- the engine
+
+  // Guesses some tokens of answers, where the step has rows left.
+  void guess(const Plan& plan) {
+    for (std::size_t i = 0; config_.guesses > 0 && i < plan.slices.size(); ++i) {
+      const Plan::Slice& slice = plan.slices[i];
+      const SimulatedSequence& s = invariants_.at(slice.seq);
+      const int most = std::min(8, config_.token_budget - plan.rows);
+      if (!chance(random_, config_.guesses) || most <= 0) continue;
+      const std::vector<TokenId> guesses = load_.guesses(s.alone.tokens, s.known(), most);
+      const bool ends = queue_->ends_known_tokens(slice);
+      const int before = slice.tokens, taken = queue_->guess(i, guesses, ledger_);
+      const Sequence& q = queue_->sequence(slice.seq);
+      demand(taken >= 0 && slice.tokens == before + taken && q.guessed == taken, "I5: guesses are counted", slice.seq);
+      demand(taken == 0 || (ends && taken < q.remaining()), "I5: what is guessed comes before the last token",
+             slice.seq);
+      demand(q.cached + slice.tokens <= q.reserved, "I3: there is room for guesses", slice.seq);
+      log_.counts.guesses += static_cast<std::uint64_t>(taken);
+    }
+  }
 
   // An engine may fail before the copies of forks, after them, or amid the rows; most likely if there are copies.
   // Returns false if it failed.
@@ -257,14 +278,18 @@ class Simulation {
     for (const Plan::Slice& slice : plan.slices) {
       SimulatedSequence& s = invariants_.at(slice.seq);
       const Sequence& q = queue_->sequence(slice.seq);
-      const int end = q.cached + slice.tokens;
+      const int end = q.cached + slice.tokens - q.guessed;
       demand(queue_->ends_known_tokens(slice) == (end == s.known()), "I5: who ends the known tokens is known",
              slice.seq);
       if (s.scores && end > s.about->score_from && q.cached < s.prompt_tokens())
         score(s, q.cached, std::min(end, s.prompt_tokens()));
       if (end < s.known() || q.remaining() == 0) continue;
-      const std::uint64_t sum = engine_.read(ledger_.table(slice.seq), end - 1, config_.window);
-      picks_.push_back({slice.seq, s.sampling.pick(sum, end)});
+      Picked& picked = picks_.emplace_back();
+      picked.seq = slice.seq;
+      for (int at = end; at <= end + q.guessed; ++at) {
+        const std::uint64_t sum = engine_.read(ledger_.table(slice.seq), at - 1, config_.window);
+        picked.tokens.push_back(s.sampling.pick(sum, at));
+      }
     }
   }
 
@@ -283,8 +308,9 @@ class Simulation {
     invariants_.before_commit(plan);
     queue_->commit(plan, ledger_);
     invariants_.after_commit();
-    for (const auto& [seq, token] : picks_) {
-      if (invariants_.at(seq).left_in != invariants_.step()) deliver(invariants_.at(seq), token);
+    for (const Picked& picked : picks_) {
+      SimulatedSequence& s = invariants_.at(picked.seq);
+      if (s.left_in != invariants_.step()) deliver(s, picked.tokens);
     }
     for (const Plan::Slice& slice : slices) {  // sequences that only read their prompt
       const SimulatedSequence& s = invariants_.at(slice.seq);
@@ -293,24 +319,47 @@ class Simulation {
     }
   }
 
-  void deliver(SimulatedSequence& s, TokenId token) {
+  // The picks of a sequence, up to the first one that was not guessed. The first may fail where there are guesses.
+  void deliver(SimulatedSequence& s, std::span<const TokenId> tokens) {
+    if (queue_->sequence(s.seq).guessed > 0 && random_.between(0, 19) == 0) {
+      say("  takes back ", s.seq);
+      queue_->retry(s.seq);
+      return invariants_.taken_back(s);
+    }
+    for (const TokenId token : tokens)
+      if (!deliver(s, token)) break;
+  }
+
+  // Whether the token was guessed, so that the next pick counts, too.
+  bool deliver(SimulatedSequence& s, TokenId token) {
     demand(!s.ended, "I5: nothing is delivered after the end", s.seq);
     const auto at = static_cast<std::size_t>(s.known());
     demand(at < s.alone.tokens.size() && token == s.alone.tokens[at],
            "I7: the answer is the one that the request gets alone", s.seq);
-    queue_->append(s.seq, token);
+    const Sequence& q = queue_->sequence(s.seq);
+    const bool right = q.guessed > 0 && q.tokens[at] == token;
+    const int cached = q.cached;
+    if (right) invariants_.before_right_guess(s);
+    demand(queue_->append(s.seq, token) == right && q.cached == cached + (right ? 1 : 0),
+           "I5: a right guess, and nothing else, is in the cache", s.seq);
     ++s.delivered;
-    if (s.sampling.ends(token) || queue_->sequence(s.seq).remaining() == 0) finish(s);
+    if (right) invariants_.after_right_guess(s);
+    log_.counts.right_guesses += right ? 1 : 0;
+    const bool ends = s.sampling.ends(token) || q.remaining() == 0;
+    if (ends) finish(s);
+    return right && !ends;
   }
 
   void finish(SimulatedSequence& s) {
-    const auto& tokens = queue_->sequence(s.seq).tokens;
+    const Sequence& q = queue_->sequence(s.seq);
+    const std::vector<TokenId> tokens(q.tokens.begin(), q.tokens.begin() + q.known());
     demand(tokens == s.alone.tokens, "I7: the text is the one that the request gets alone", s.seq);
     demand(!s.scores || s.scored >= s.prompt_tokens(), "I7: the whole prompt is scored", s.seq);
     load_.remember(tokens);
     log_.counts.passed_blocks += static_cast<std::uint64_t>(ledger_.table(s.seq).first);
     log_.counts.unpreemptible += !queue_->sequence(s.seq).preemptible();
     say("  finishes ", s.seq);
+    invariants_.ends(s);
     queue_->finish(s.seq, ledger_);
     invariants_.ended(s);
     ++log_.counts.finished;
@@ -362,8 +411,8 @@ class Simulation {
   static constexpr std::uint64_t kMostSteps = 2000000;  // 50 times more than any of 20,000 seeds took
 
   struct Picked {
-    SeqId seq;
-    TokenId token;
+    SeqId seq = 0;
+    std::vector<TokenId> tokens = {};  // of the last known token's row, and of each guess's
   };
 
   std::uint64_t seed_;

@@ -116,7 +116,7 @@ class Invariants final : public PolicyWitness {
     }
     nobody_starves(plan, newcomers);
     nobody_idles(plan, /*preempts=*/order_.size() < ran);
-    states();
+    states(/*planned=*/true);
     blocks();
   }
 
@@ -126,17 +126,36 @@ class Invariants final : public PolicyWitness {
     for (const Plan::Slice& slice : plan.slices) {
       SimulatedSequence& s = at(slice.seq);
       if (s.left_in == step_) continue;
-      const int from = seen(s.seq).cached, to = from + slice.tokens, end = s.prompt_tokens();
+      const int guessed = seen(s.seq).guessed;
+      const int from = seen(s.seq).cached, to = from + slice.tokens - guessed, end = s.prompt_tokens();
       const int fresh = std::max(0, std::min(to, end) - std::min(std::max(s.passed, from), end));
       expected_.push_back({s.seq, s.about->adapter, fresh,
                            to == s.known() && s.about->max_new_tokens > s.delivered ? 1 : 0, s.about->client});
       s.passed = std::max(s.passed, to);
-      s.rows += slice.tokens;
+      s.rows += slice.tokens - guessed;
       if (!config_.keeps_tokens) continue;
       demand(s.rows <= static_cast<long>(s.admissions) * s.cache_end(),
              "I8: nothing is computed twice but after a preemption", s.seq);
-      note_published(s, to);
+      note_published(s, guessed > 0 ? to - 1 : to);  // the last row may be taken back
     }
+  }
+
+  // The next token of a committed step was guessed.
+  void before_right_guess(SimulatedSequence& s) {
+    expected_ = {{s.seq, s.about->adapter, 0, 1, s.about->client}};
+    was_told_ = false;
+  }
+  void after_right_guess(SimulatedSequence& s) {
+    demand(was_told_, "I9: the policy is told of every right guess", s.seq);
+    s.passed = std::max(s.passed, seen(s.seq).cached);
+    ++s.rows;
+  }
+  // Its last row is computed again.
+  void taken_back(SimulatedSequence& s) { --s.rows; }
+  // It ends now. Others can find what it has verified.
+  void ends(SimulatedSequence& s) {
+    const Sequence& q = seen(s.seq);
+    if (q.unpublished && config_.window == 0) note_published(s, q.cached);
   }
 
   void told(std::span<const Served> step) override {
@@ -150,7 +169,7 @@ class Invariants final : public PolicyWitness {
   }
 
   void at_rest() {
-    states();
+    states(/*planned=*/false);
     blocks();
   }
   void after_commit() { demand(was_told_, "I9: the policy is told of every step"); }
@@ -281,7 +300,7 @@ class Invariants final : public PolicyWitness {
   }
 
   // Every sequence is in the right place, with the right blocks.
-  void states() const {
+  void states(bool planned) const {
     int running = 0, waiting = 0;
     for (const SeqId seq : live) {
       const SimulatedSequence& s = all[seq];
@@ -295,7 +314,9 @@ class Invariants final : public PolicyWitness {
       const SimulatedTable table = ledger_.table(seq);
       const int end = table.first + static_cast<int>(table.blocks.size());
       demand(end == ledger_.blocks_of(q.reserved), "I1: blocks are held for what is reserved", seq);
-      demand(table.first == first_seen(q.cached, config_.window) / config_.block_tokens,
+      const int unseen = first_seen(q.cached, config_.window) / config_.block_tokens;
+      // After right guesses blocks are passed with the next plan.
+      demand(table.first == unseen || (!planned && q.unpublished && table.first < unseen),
              "I1: whole blocks are passed as soon as no row sees them", seq);
       demand(static_cast<int>(ledger_.held(seq).size()) <= config_.ring(), "I3: nobody holds more than a ring", seq);
       demand(s.runs || (q.cached == 0 && q.reserved == 0), "I4: only who runs holds blocks", seq);

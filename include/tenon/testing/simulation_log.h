@@ -15,6 +15,7 @@ struct SimulationCounts {
   std::uint64_t preemptions = 0, prefix_hits = 0, copies = 0, refusals = 0;
   std::uint64_t passed_blocks = 0,
                 unpreemptible = 0;  // passed by a window; sequences that came back with room to their end
+  std::uint64_t guesses = 0, right_guesses = 0;
 };
 
 struct SimulationLog {
