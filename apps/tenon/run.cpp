@@ -111,13 +111,20 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
 void prepare_texts(std::vector<Job>& jobs, const tenon::AnyEngine& engine, const RunCommand& command) {
   for (Job& job : jobs) {
     tenon::Request& request = job.line.request;
-    if (!job.line.error.empty() || request.prompt.empty()) continue;
-    request.prompt.insert(0, command.prefix);
-    if (command.most_tokens == 0) continue;
-    const std::size_t tokens = engine.tokenizer()->encode_prompt(request.prompt, request.parse_special).size();
-    if (tokens > static_cast<std::size_t>(command.most_tokens))
-      job.line.error = "text: has " + std::to_string(tokens) +
-                       " tokens; max_seq_length of sentence_bert_config.json is " + std::to_string(command.most_tokens);
+    if (!job.line.error.empty()) continue;
+    if (!request.prompt.empty()) request.prompt.insert(0, command.prefix);
+    if (command.most_tokens == 0 || !engine.tokenizer()) continue;
+    try {
+      if (request.input_ids.empty())
+        request.input_ids = tenon::prompt_tokens(std::exchange(request.prompt, {}), *engine.tokenizer(),
+                                                 engine.config().positions, request.parse_special);
+      if (request.input_ids.size() > static_cast<std::size_t>(command.most_tokens))
+        job.line.error = "text: has " + std::to_string(request.input_ids.size()) +
+                         " tokens; max_seq_length of sentence_bert_config.json is " +
+                         std::to_string(command.most_tokens);
+    } catch (const std::exception& error) {
+      job.line.error = error.what();
+    }
   }
 }
 
@@ -305,7 +312,8 @@ int embed(const EmbedCommand& command) {
   if (!command.pooling.empty()) pooling = command.pooling == "mean" ? tenon::Pooling::mean : tenon::Pooling::last;
   const std::filesystem::path folder = model_folder(lines.model);
   tenon::EmbeddingRecipe recipe{.pooling = pooling.value_or(tenon::Pooling::last)};
-  if (!tenon::is_model_file(folder)) recipe = tenon::read_embedding_recipe(folder, pooling).value_or(recipe);
+  const bool ranks = !tenon::is_model_file(folder) && tenon::module_folder(folder, "LogitScore");
+  if (!tenon::is_model_file(folder) && !ranks) recipe = tenon::read_embedding_recipe(folder, pooling).value_or(recipe);
   lines.pooling = recipe.pooling;
   lines.prefix = recipe.prompt;
   lines.most_tokens = recipe.max_tokens;

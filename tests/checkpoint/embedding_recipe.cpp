@@ -67,6 +67,10 @@ BOOST_AUTO_TEST_CASE(reads_the_settings_of_texts) {
   scratch.write("config_sentence_transformers.json",
                 R"({"prompts": {"query": "Q: "}, "default_prompt_name": "query"})");
   BOOST_TEST(read().prompt == "Q: ");
+  scratch.write("1_Pooling/config.json", R"({"pooling_mode": "lasttoken", "include_prompt": false})");
+  BOOST_CHECK_THROW(read(), Error);  // a mean of some rows
+  BOOST_TEST(read_embedding_recipe(scratch.folder())->prompt == "Q: ");
+  scratch.write("1_Pooling/config.json", "{}");
   scratch.write("sentence_bert_config.json", R"({"max_seq_length": 512, "do_lower_case": false})");
   BOOST_TEST(read().max_tokens == 512);
   scratch.write("sentence_bert_config.json", R"({"do_lower_case": true})");

@@ -61,7 +61,7 @@ class Select(unittest.TestCase):
         names = list(TESTS)
         return {names[int(number) - 1] for numbers in parts.values() for number in numbers.split(",")[3:]}, parts
 
-    def run_tests(self, *options, parts=("fast", "headers")):
+    def run_tests(self, *options, parts=("fast", "headers"), summary=()):
         """Runs what is chosen and in one of these parts, as scripts/test does; the chosen names, and what the summary says."""
         names, chosen = self.select(*options)
         reports = self.tree / "test-reports"
@@ -69,7 +69,7 @@ class Select(unittest.TestCase):
         for part, numbers in chosen.items():
             if part in parts:
                 subprocess.run(["ctest", "--test-dir", self.tree, "--output-junit", reports / f"{part}.xml", "-I", numbers], capture_output=True)
-        done = subprocess.run([sys.executable, "-B", self.root / "scripts/test-summary", self.tree], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-B", self.root / "scripts/test-summary", self.tree, *summary], capture_output=True, text=True)
         self.said, self.status = done.stdout, done.returncode
         return names
 
@@ -87,11 +87,31 @@ class Select(unittest.TestCase):
         self.assertEqual(self.select("--all")[0], set(TESTS))
 
     def test_tests_that_were_not_started_are_named_and_run_next_time(self):
-        self.assertEqual(self.run_tests(parts=["fast"]), set(TESTS))
+        self.assertEqual(self.run_tests("-R", "unit|headers", parts=["fast"]), {"unit", "headers"})
+        self.assertEqual(self.status, 1)  # no limit of time explains it
+        self.assertIn("failed   not started: headers", self.said)
+        self.assertEqual(self.run_tests("-R", "other|headers", parts=["fast"], summary=["0", "--limited"]), {"other", "headers"})
+        self.assertEqual(self.status, 0, self.said)
+        self.assertEqual(self.run_tests("--all", parts=["fast"], summary=["0", "--limited"]), set(TESTS))
         self.assertIn("no time  1 tests were not started: headers", self.said)
         self.assertIn("tests: 3 passed, 1 failed, 1 skipped, 1 not started", self.said)
         self.assertEqual(self.run_tests(), ALWAYS | {"headers"})
         self.assertNotIn("not started", self.said)
+
+    def test_numbers_are_those_of_the_preset(self):
+        """ctest counts the tests that a preset leaves."""
+        self.write("CMakePresets.json", json.dumps({"version": 6, "testPresets": [
+            {"name": "some", "configurePreset": "some", "filter": {"exclude": {"name": "^(unit|driven)$"}}}],
+            "configurePresets": [{"name": "some", "binaryDir": str(self.tree)}]}))
+        done = subprocess.run([sys.executable, "-B", self.root / "scripts/test-select", self.tree, "--preset", "some", "-R", "other|headers"],
+                              capture_output=True, text=True, cwd=self.root)
+        ran = ""
+        for line in done.stdout.splitlines():
+            numbers = line.split(" ")[1]
+            ran += subprocess.run(["ctest", "--preset", "some", "-N", "-I", numbers], capture_output=True, text=True, cwd=self.root).stdout
+        self.assertIn("other", ran, done)
+        self.assertIn("headers", ran)
+        self.assertNotIn("fails", ran)
 
     def test_labels_choose(self):
         self.assertEqual(self.select("-L", "full")[0], {"headers"})

@@ -134,8 +134,9 @@ BOOST_AUTO_TEST_CASE(commands_are_split_at_spaces) {
 
 BOOST_AUTO_TEST_CASE(a_command_fetches_into_its_working_folder) {
   setenv("TENON_SECRET", "x", 1);
-  const fs::path leak = fs::temp_directory_path();
+  const fs::path leak = fs::canonical(fs::temp_directory_path());
   const int inherited = ::open(leak.c_str(), O_RDONLY | O_DIRECTORY);  // without O_CLOEXEC
+  BOOST_REQUIRE(inherited >= 0);
   const Fetching fetching(kGood + "env > environment\nls -l /proc/self/fd > descriptors\ncat > input\n");
   AdapterFetcher fetcher(fetching.options);
   const auto name = *adapter_reference("s3:bucket/a");

@@ -135,7 +135,8 @@ bool AdapterFetcher::forget(const AdapterReference& name) {
   failures_.erase(key);
   const auto found = there_.find(key);
   if (found == there_.end()) return false;
-  if (remove_folder(path_of(key))) total_ -= found->second;
+  if (!remove_folder(path_of(key))) return false;
+  total_ -= found->second;
   there_.erase(found);
   return true;
 }
@@ -159,7 +160,9 @@ fs::path AdapterFetcher::folder(const AdapterReference& name, const std::functio
     if (stopping_) throw FetchError(Why::stopped, name, "cannot be fetched: the server is going down");
     if (const auto found = failures_.find(key); found != failures_.end() && tenon::Clock::now() < found->second.until)
       throw FetchError(found->second.error);
-    if (!running_.contains(key) && running_.size() < static_cast<std::size_t>(options_.at_once)) break;
+    // A command needs room for the largest adapter. Where less is left, it waits until it is the only one.
+    const bool has_room = running_.empty() || left_bytes() >= options_.bytes;
+    if (!running_.contains(key) && running_.size() < static_cast<std::size_t>(options_.at_once) && has_room) break;
     if (waiting_ >= options_.waiting)
       throw FetchError(Why::busy, name, "cannot be fetched now: too many requests wait for adapters already");
     ++waiting_;
@@ -167,8 +170,7 @@ fs::path AdapterFetcher::folder(const AdapterReference& name, const std::functio
     --waiting_;
     if (wanted && !wanted()) throw FetchError(Why::stopped, name, "is no longer wanted");
   }
-  const std::uint64_t room =
-      std::min(options_.bytes, options_.total_bytes > total_ ? options_.total_bytes - total_ : 0);
+  const std::uint64_t room = std::min(options_.bytes, left_bytes());
   running_.insert(key);
   total_ += room;
   lock.unlock();
@@ -225,10 +227,9 @@ std::uint64_t AdapterFetcher::run(const AdapterReference& name, const fs::path& 
     throw FetchError(why, name, "could not be fetched: " + what);
   };
   using Ended = CommandResult::End;
-  const std::string too_much = room < options_.bytes
-                                   ? "the folder of fetched adapters is full; unload some"
-                                   : "it is larger than " + megabytes(options_.bytes) + " or " +
-                                         std::to_string(kMostEntries) + " files, the limits of this server";
+  std::string too_much = "it is larger than " + megabytes(options_.bytes) + " or " + std::to_string(kMostEntries) +
+                         " files, the limits of this server";
+  if (room < options_.bytes) too_much += "; or the folder of fetched adapters is full: unload some";
   if (result.end == Ended::not_started) fail("the command cannot be started");
   if (result.end == Ended::signalled) fail("the command was ended by signal " + std::to_string(result.status));
   if (result.end == Ended::timed_out) fail("the command took too long", Why::timed_out);

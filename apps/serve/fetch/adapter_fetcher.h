@@ -58,7 +58,7 @@ class AdapterFetcher {
 
   bool has(const AdapterReference& name) const;
   std::vector<std::string> list() const;  // the names of all that are there
-  // Removes it, so that the next request fetches it again. False if it is not there.
+  // Removes it, so that the next request fetches it again. False if it is not there, or cannot be removed.
   bool forget(const AdapterReference& name);
   // Ends running commands, and lets none begin.
   void stop();
@@ -73,6 +73,8 @@ class AdapterFetcher {
   // Returns the bytes of the adapter. `room`: bytes that it may have.
   std::uint64_t fetch(const AdapterReference& name, std::uint64_t room);
   std::uint64_t run(const AdapterReference& name, const std::filesystem::path& folder, std::uint64_t room);
+  // Bytes that the folder may still take. Call it with the mutex.
+  std::uint64_t left_bytes() const { return options_.total_bytes > total_ ? options_.total_bytes - total_ : 0; }
   void remember(const std::string& name, const FetchError& error);
 
   const FetchOptions options_;

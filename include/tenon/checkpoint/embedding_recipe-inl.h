@@ -86,12 +86,14 @@ namespace tenon {
 TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::filesystem::path& folder,
                                                                   std::optional<Pooling> pooling) {
   EmbeddingRecipe recipe{.pooling = pooling.value_or(Pooling::last)};
+  bool leaves_out = false;  // the default prompt's rows
   const bool any = detail::for_each_module(folder, [&](const Fields& module, const std::string& kind) {
     if (kind == "Pooling") {
-      if (pooling) return;
       const std::string path = detail::folder_of_module(module);
-      const Json config = read_json_file(folder / path / "config.json", detail::kRecipeBytes, {});
-      recipe.pooling = detail::pooling_of(Fields(config, path + "/config.json", {}, Error::Kind::invalid_file));
+      const Json json = read_json_file(folder / path / "config.json", detail::kRecipeBytes, {});
+      const Fields config(json, path + "/config.json", {}, Error::Kind::invalid_file);
+      if (!pooling) recipe.pooling = detail::pooling_of(config);
+      leaves_out = !config.boolean("include_prompt", true);
     } else if (kind == "Normalize") {
       recipe.normalize = true;
     } else if (kind != "Transformer") {
@@ -101,6 +103,9 @@ TENON_INLINE std::optional<EmbeddingRecipe> read_embedding_recipe(const std::fil
   });
   if (!any) return std::nullopt;
   detail::read_text_settings(folder, recipe);
+  if (leaves_out && recipe.pooling == Pooling::mean && !recipe.prompt.empty())
+    throw Error(Error::Kind::unsupported, "include_prompt",
+                "of the pooling is false: a mean without the default prompt is not supported");
   return recipe;
 }
 

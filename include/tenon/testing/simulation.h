@@ -319,15 +319,16 @@ class Simulation {
     }
   }
 
-  // The picks of a sequence, up to the first one that was not guessed. The first may fail where there are guesses.
+  // The picks of a sequence, up to the first one that was not guessed. Each may fail where there are guesses.
   void deliver(SimulatedSequence& s, std::span<const TokenId> tokens) {
-    if (queue_->sequence(s.seq).guessed > 0 && random_.between(0, 19) == 0) {
-      say("  takes back ", s.seq);
-      queue_->retry(s.seq);
-      return invariants_.taken_back(s);
+    for (const TokenId token : tokens) {
+      if (queue_->sequence(s.seq).verifies() && random_.between(0, 19) == 0) {
+        say("  takes back ", s.seq);
+        queue_->retry(s.seq);
+        return invariants_.taken_back(s);
+      }
+      if (!deliver(s, token)) return;
     }
-    for (const TokenId token : tokens)
-      if (!deliver(s, token)) break;
   }
 
   // Whether the token was guessed, so that the next pick counts, too.

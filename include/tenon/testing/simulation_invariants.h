@@ -150,9 +150,9 @@ class Invariants final : public PolicyWitness {
     s.passed = std::max(s.passed, seen(s.seq).cached);
     ++s.rows;
   }
-  // Its last row is computed again.
+  // The last row of a sequence is computed again.
   void taken_back(SimulatedSequence& s) { --s.rows; }
-  // It ends now. Others can find what it has verified.
+  // A sequence ends. Others can find what it has verified.
   void ends(SimulatedSequence& s) {
     const Sequence& q = seen(s.seq);
     if (q.unpublished && config_.window == 0) note_published(s, q.cached);

@@ -53,7 +53,7 @@ class HeadJob {
   Model& model() { return model_; }
   tenon::Options& options() { return common_.options; }
 
-  // What the model's files say of texts for embeddings.
+  // Applies the default prompt and the limit of the model's files, for embeddings.
   void apply(const HeadRecipe& recipe) {
     prefix_ = recipe.prompt;
     if (recipe.max_tokens > 0) most_ = std::min(most_, recipe.max_tokens);
@@ -314,8 +314,8 @@ Asked pairs_asked(Model& model, const PairRequest& request, Dialect dialect, con
   HeadJob job(model, request, dialect, id_prefix);
   const HeadRecipe& recipe = model.heads();
   check_recipe(recipe.error);
-  check_recipe(recipe.reranker_error);
   const bool has_head = !model.config().labels.empty();
+  if (!has_head) check_recipe(recipe.reranker_error);
   // An adapter may bring a head; a causal model that ranks by tokens does so under adapters, too.
   const bool by_tokens = recipe.reranker && !has_head && model.config().language_head;
   if (!by_tokens && !has_head && request.adapters.empty()) refuse_model(kRanker);
