@@ -46,6 +46,14 @@ void check_all(const std::string& fields, const std::string& param) {
 
 const std::string& text_of(const HeadInput& input) { return std::get<std::string>(input); }
 
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Pairs pairs_of(const PairRequest& request) {
+  Pairs all;
+  for (std::size_t i = 0; i < request.second.size(); ++i) all.emplace_back(request.first_of(i), request.second[i]);
+  return all;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_form_of_an_input) {
@@ -146,8 +154,10 @@ BOOST_AUTO_TEST_CASE(classes) {
 BOOST_AUTO_TEST_CASE(ranks) {
   PairRequest r =
       rerank(R"({"query": "q", "documents": ["a", {"text": "b"}, ""], "top_n": 2, "return_documents": false})");
-  BOOST_TEST((r.form == PairRequest::Form::rerank && r.pairs.size() == 3u && r.top_n == 2u && !r.return_texts));
-  BOOST_TEST((r.pairs[1].first == "q" && r.pairs[1].second == "b" && r.pairs[2].second.empty()));
+  BOOST_TEST((r.form == PairRequest::Form::rerank && pairs_of(r).size() == 3u && r.top_n == 2u && !r.return_texts));
+  BOOST_TEST((pairs_of(r) == Pairs{{"q", "a"}, {"q", "b"}, {"q", ""}}));
+  BOOST_TEST(r.first.size() == 1u);  // kept once
+  BOOST_TEST((r.begins_anew(0) && !r.begins_anew(1)));
   BOOST_TEST(r.second_field == "documents");
   BOOST_TEST((rerank(R"({"query": "q", "documents": ["a"]})").return_texts));
   BOOST_TEST((!rerank(R"({"query": "q", "documents": ["a"], "top_n": 0})").top_n));
@@ -172,10 +182,9 @@ BOOST_AUTO_TEST_CASE(ranks) {
 }
 
 BOOST_AUTO_TEST_CASE(scores) {
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
-  BOOST_TEST((score(R"({"text_1": "a", "text_2": "b"})").pairs == Pairs{{"a", "b"}}));
-  BOOST_TEST((score(R"({"text_1": "a", "text_2": ["b", "c"]})").pairs == Pairs{{"a", "b"}, {"a", "c"}}));
-  BOOST_TEST((score(R"({"queries": ["a", "d"], "documents": ["b", "c"]})").pairs == Pairs{{"a", "b"}, {"d", "c"}}));
+  BOOST_TEST((pairs_of(score(R"({"text_1": "a", "text_2": "b"})")) == Pairs{{"a", "b"}}));
+  BOOST_TEST((pairs_of(score(R"({"text_1": "a", "text_2": ["b", "c"]})")) == Pairs{{"a", "b"}, {"a", "c"}}));
+  BOOST_TEST((pairs_of(score(R"({"queries": ["a", "d"], "documents": ["b", "c"]})")) == Pairs{{"a", "b"}, {"d", "c"}}));
   BOOST_TEST((score(R"({"text_1": "a", "text_2": "b", "instruction": "i"})").instruction == "i"));
   check(score, R"({"text_1": "a"})", "text_2");
   check(score, R"({"text_1": ["a", "b"], "text_2": "c"})", "text_1");
