@@ -144,7 +144,9 @@ class Conformance(MergeTest):
                 done = tenon("merge", "--model", CONFORMANCE / case["model"], "--adapter", CONFORMANCE / case["adapter"],
                              "--threads", 1, "--dtype", "float32", "--out", out)
                 if done.returncode:
-                    self.assertEqual((done.returncode, case["expect"]), (1, "refused"), done.stderr)
+                    # An activated LoRA has no place in the weights.
+                    due = case["expect"] == "refused" or "alora_invocation_tokens: activated LoRA" in done.stderr
+                    self.assertEqual((done.returncode, due), (1, True), done.stderr)
                     self.assertFalse(out.exists())
                     counts["refused"] += 1
                     continue
@@ -158,7 +160,7 @@ class Conformance(MergeTest):
                             self.assertLessEqual(abs(got - value), bound)
                     self.assertIn(greedy and greedy["ids"], [None, answer["output_ids"]])
                 counts["merged"] += 1
-        self.assertGreaterEqual(counts["merged"], 80)
+        self.assertGreaterEqual(counts["merged"], 340)
         self.assertGreaterEqual(counts["refused"], 10)
 
 
