@@ -57,7 +57,7 @@ class Drafter {
   }
 
  private:
-  // A policy that throws guesses nothing more for this text.
+  // After a policy throws, the text gets no more guesses.
   template <DraftPolicy P>
   void offer(P& policy, std::size_t slice, const Sequence& s, GuessRecord& record, DraftWriter out) {
     if (record.stopped()) return;

@@ -155,7 +155,7 @@ class RequestQueue {
     if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
     return false;
   }
-  /// Takes the sequence's last row back instead of append(). It is computed again, without the guesses after it.
+  /// Takes the sequence's last row back instead of append(), as a guess may have spoilt it. It is computed again alone.
   void retry(SeqId seq) {
     Sequence& s = at(seq);
     s.forget_guesses();
