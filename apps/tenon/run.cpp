@@ -59,6 +59,13 @@ std::shared_ptr<const tenon::Constraint> compiled(const ConstraintText& text, Re
   return nullptr;
 }
 
+// Replaces the text of a prompt by its tokens.
+void tokenize(tenon::Request& request, const tenon::Tokenizer& tokenizer, int positions) {
+  if (request.input_ids.empty())
+    request.input_ids =
+        tenon::prompt_tokens(std::exchange(request.prompt, {}), tokenizer, positions, request.parse_special);
+}
+
 // The prompt of a line of a batch file as tokens, since its answer counts them. The length of its answer, if the line
 // leaves it to the context.
 void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
@@ -66,9 +73,7 @@ void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
   const tenon::Tokenizer* const tokenizer = engine.tokenizer();
   if (!tokenizer) throw tenon::Error(tenon::Error::Kind::invalid_request, "body", "this model has no tokenizer");
   const int positions = engine.config().positions;
-  if (request.input_ids.empty())
-    request.input_ids =
-        tenon::prompt_tokens(std::exchange(request.prompt, {}), *tokenizer, positions, request.parse_special);
+  tokenize(request, *tokenizer, positions);
   const int used = static_cast<int>(request.input_ids.size());
   if (!line.batch->chat || line.batch->length_given) return;
   const int room = engine.cache_stats().capacity_tokens;
@@ -84,10 +89,23 @@ void prepare_chat(ParsedRequest& line, RequestConstraints& constraints, Conversa
   if (style.tools || !style.think.end.empty()) line.batch->style = std::move(style);
 }
 
+// A text for an embedding, as the model's folder wants it: EmbeddingRecipe::prompt and max_tokens.
+void prepare_text(tenon::Request& request, const tenon::AnyEngine& engine, const RunCommand& command) {
+  if (!request.prompt.empty()) request.prompt.insert(0, command.prefix);
+  if (command.most_tokens == 0 || !engine.tokenizer()) return;
+  tokenize(request, *engine.tokenizer(), engine.config().positions);
+  if (request.input_ids.size() > static_cast<std::size_t>(command.most_tokens))
+    throw tenon::Error(tenon::Error::Kind::invalid_request, "text",
+                       "has " + std::to_string(request.input_ids.size()) +
+                           " tokens; max_seq_length of sentence_bert_config.json is " +
+                           std::to_string(command.most_tokens));
+}
+
 // Compiles constraints and renders conversations. Runs before the first step, because one request's schema would delay
 // all others.
 void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestConstraints& constraints,
-             Conversations& conversations) {
+             Conversations& conversations, const RunCommand& command) {
+  const bool embeds = command.pooling == tenon::Pooling::last || command.pooling == tenon::Pooling::mean;
   for (Job& job : jobs) {
     ParsedRequest& line = job.line;
     if (!line.error.empty()) continue;
@@ -99,32 +117,12 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
         conversations.render(std::move(*line.conversation), line.request);
       if (line.batch) prepare_batch(line, engine);
       job.prompt_tokens = line.request.input_ids.size();
+      if (embeds) prepare_text(line.request, engine, command);
     } catch (const std::exception& error) {
       line.error = error.what();
     }
     line.constraint = {};
     line.conversation.reset();
-  }
-}
-
-// Texts for embeddings, as the model's folder wants them: EmbeddingRecipe::prompt and max_tokens.
-void prepare_texts(std::vector<Job>& jobs, const tenon::AnyEngine& engine, const RunCommand& command) {
-  for (Job& job : jobs) {
-    tenon::Request& request = job.line.request;
-    if (!job.line.error.empty()) continue;
-    if (!request.prompt.empty()) request.prompt.insert(0, command.prefix);
-    if (command.most_tokens == 0 || !engine.tokenizer()) continue;
-    try {
-      if (request.input_ids.empty())
-        request.input_ids = tenon::prompt_tokens(std::exchange(request.prompt, {}), *engine.tokenizer(),
-                                                 engine.config().positions, request.parse_special);
-      if (request.input_ids.size() > static_cast<std::size_t>(command.most_tokens))
-        job.line.error = "text: has " + std::to_string(request.input_ids.size()) +
-                         " tokens; max_seq_length of sentence_bert_config.json is " +
-                         std::to_string(command.most_tokens);
-    } catch (const std::exception& error) {
-      job.line.error = error.what();
-    }
   }
 }
 
@@ -298,9 +296,7 @@ int run(const RunCommand& command) {
     return find_chat_template(model_folder(command.model), command.chat_template, engine->tokenizer());
   };
   Conversations conversations(find, engine->tokenizer(), engine->config());
-  prepare(jobs, *engine, constraints, conversations);
-  if (command.pooling == tenon::Pooling::last || command.pooling == tenon::Pooling::mean)
-    prepare_texts(jobs, *engine, command);
+  prepare(jobs, *engine, constraints, conversations, command);
   const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model), command.normalize).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
