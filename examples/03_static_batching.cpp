@@ -36,8 +36,9 @@ int main(int argc, char** argv) try {
   // [ragged]
   using Batched = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::StaticPolicy>>;
   using Single = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::SequentialPolicy>>;
-  auto batched = Batched{files, tenon::StaticPolicy{.n = 3}};
-  auto single = Single{files};
+  const tenon::EngineOptions options{.draft_tokens = 0};  // a step gives each request one token
+  auto batched = Batched{files, tenon::StaticPolicy{.n = 3}, options};
+  auto single = Single{files, options};
 
   std::vector<tenon::Request> requests;
   requests.reserve(prompts.size());

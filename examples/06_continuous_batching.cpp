@@ -19,7 +19,7 @@ struct Result {
 template <class Policy>
 Result run(const tenon::ModelFiles& files, Policy policy) {
   // [run]
-  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy};
+  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy, {.draft_tokens = 0}};
   for (int i = 0; i < 32; ++i) {
     const int tokens = i % 8 == 0 ? 100 : 10;
     engine.submit({.prompt = example::kPrompt, .options = {.max_new_tokens = tokens, .ignore_eos = true}});

@@ -34,7 +34,7 @@ struct ShortestPromptFirst {
 template <class Policy>
 std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::ModelFiles& files, Policy policy) {
   // [engine]
-  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy, {.token_budget = 32}};
+  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy, {.token_budget = 32, .draft_tokens = 0}};
   // [/engine]
   std::vector<std::vector<tenon::TokenId>> answers(12);
   for (int i = 0; i < 12; ++i) {

@@ -42,7 +42,7 @@ struct EarliestDeadlineFirst {
 // Twelve requests at once, the most urgent last. Time is counted in steps, so that every run prints the same.
 template <class Policy>
 std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::ModelFiles& files, Policy policy) {
-  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy};
+  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy, {.draft_tokens = 0}};
   const auto deadline_of = [](int i) { return 15 + 5 * (11 - i); };  // in steps
   for (int i = 0; i < 12; ++i) {
     // [request]

@@ -30,7 +30,7 @@ int main(int argc, char** argv) try {
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
   const tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = 40}};
   // [engines]
-  tenon::Engine<tenon::Gpt2> plain{files};
+  tenon::Engine<tenon::Gpt2, tenon::Draft<tenon::NoDraft>> plain{files};
   const tenon::Completion expected = plain.complete(request);
 
   tenon::Engine<tenon::Gpt2, tenon::Draft<Quote>> own{files, {.draft_tokens = 8, .draft_gain = 0}};

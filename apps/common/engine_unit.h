@@ -6,7 +6,7 @@
 
 #include "menu.h"
 #include "tenon/cache/any_element.h"
-#include "tenon/draft/prompt_lookup.h"
+#include "tenon/draft/suffix_draft.h"
 #include "tenon/engine/engine.h"
 #include "tenon/model/with_model.h"
 #include "tenon/weights/bfloat16.h"
@@ -116,7 +116,7 @@ MenuEntry menu_entry() {
   // Schedulers only decide which rows run. One type-erased scheduler serves them all and keeps the menu small.
   using Engine = tenon::Engine<tenon::AnyFamily<>, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
-                               tenon::Draft<tenon::PromptLookup>, tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
+                               tenon::Draft<tenon::SuffixDraft>, tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
   return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, Engine::DeviceP::name},
           elements_of<CacheP>,
@@ -124,19 +124,20 @@ MenuEntry menu_entry() {
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
             AttentionP attention;
             if constexpr (std::is_same_v<AttentionP, tenon::AnyAttention>) attention.direct = s.direct_attention;
-            auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler, attention,
-                                                                  tenon::EngineOptions{.token_budget = s.token_budget,
-                                                                                       .batch = s.batch,
-                                                                                       .cache_tokens = s.cache_tokens,
-                                                                                       .cache_element = s.cache_element,
-                                                                                       .positions = s.positions,
-                                                                                       .threads = s.threads,
-                                                                                       .adapters = s.adapters,
-                                                                                       .merged = s.merged,
-                                                                                       .prefix_reuse = s.prefix_reuse,
-                                                                                       .draft_tokens = s.draft_tokens,
-                                                                                       .on_step = s.on_step});
+            tenon::EngineOptions options{.token_budget = s.token_budget,
+                                         .batch = s.batch,
+                                         .cache_tokens = s.cache_tokens,
+                                         .cache_element = s.cache_element,
+                                         .positions = s.positions,
+                                         .threads = s.threads,
+                                         .adapters = s.adapters,
+                                         .merged = s.merged,
+                                         .prefix_reuse = s.prefix_reuse,
+                                         .on_step = s.on_step};
+            if (!s.guesses) options.draft_tokens = 0;
+            auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler, attention, options);
             box->engine().adapter_policy() = s.lora;
+            if (!s.guesses_from_others) box->engine().draft_policy() = tenon::SuffixDraft(0);
             return box;
           }};
 }

@@ -79,10 +79,6 @@ std::string model_type(const tenon::ModelFiles& files) {
 
 namespace {
 
-// With --draft: most guesses for a sequence in a step. A step of 9 rows costs little more than one of 8, and more
-// guesses in a row are rarely right.
-constexpr int kDraftTokens = 8;
-
 using Entries = std::vector<MenuEntry>;
 
 // An engine that the options name. kv and attention are single words here.
@@ -224,7 +220,8 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
     throw UsageError("--block " + std::to_string(options.block) + " is for the paged cache; --cache is " +
                      options.cache);
   }
-  if (options.draft != "none" && (options.device != "cpu" || options.cache == "none")) {
+  const bool can_draft = options.device == "cpu" && options.cache != "none";
+  if (options.draft == "lookup" && !can_draft) {
     throw UsageError("--draft " + options.draft +
                      " needs a cache and --device cpu: no guess is verified without a cache, and none on a GPU yet");
   }
@@ -247,7 +244,8 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .cache_tokens = options.cache_tokens,
                              .positions = options.positions,
                              .prefix_reuse = options.prefix_reuse,
-                             .draft_tokens = options.draft == "none" ? 0 : kDraftTokens,
+                             .guesses = options.draft != "none" && can_draft,
+                             .guesses_from_others = options.draft == "suffix",
                              .cache_element = element_of(options.kv),
                              .direct_attention = options.attention == "direct",
                              .on_step = options.on_step});

@@ -22,7 +22,7 @@ struct ModelOptions {
   std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};  // replaces adapter_root
   std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: adapters that are merged into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash",
-              scheduler = "continuous", lora = "segmented", device = "cpu", draft = "none";
+              scheduler = "continuous", lora = "segmented", device = "cpu", draft = "suffix";
   bool weights_given = false;  // on the command line; otherwise a quantised folder's own format is used
   int block = 16;
   int threads = 0;  // 0: all cores
@@ -47,7 +47,7 @@ inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"}
 inline constexpr const char* kv[] = {"float32", "bfloat16", "float16", "int8"};
 inline constexpr const char* attention[] = {"flash", "direct", "flash_mma"};
 inline constexpr const char* scheduler[] = {"continuous", "static", "sequential", "fair"};
-inline constexpr const char* draft[] = {"none", "lookup"};
+inline constexpr const char* draft[] = {"suffix", "lookup", "none"};
 inline constexpr const char* lora[] = {"segmented", "gathered", "looped", "merged", "none"};
 inline constexpr const char* device[] = {"cpu", "cuda"};
 }  // namespace words

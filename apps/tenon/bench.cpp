@@ -232,6 +232,7 @@ int bench(const BenchCommand& command) {
   ModelOptions options = with_stored_weights(command.model, files);
   options.batch = *std::max_element(command.batches.begin(), command.batches.end());
   options.cache_tokens = cache_tokens(command);
+  options.draft = "none";  // each step gives one token
   const auto engine = make_engine(options, files);
   engine->set_draining(true);
 

@@ -214,7 +214,7 @@ constexpr const char* kRunHelp =
     "   \"choice\": [\"yes\", \"no\"], \"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}], \"tools\": "
     "[...],\n"
     "   \"documents\": [...], \"chat_template_kwargs\": {}, \"add_generation_prompt\": true,\n"
-    "   \"continue_final_message\": false,\n"
+    "   \"continue_final_message\": false, \"prediction\": \"text\" or [3, 4],\n"
     "   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "

@@ -56,6 +56,7 @@ void refuse_unknown(const Fields& fields) {
                                      "chat_template_kwargs",
                                      "add_generation_prompt",
                                      "continue_final_message",
+                                     "prediction",
                                      "skip_special_tokens"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
@@ -273,6 +274,10 @@ void read_request(const Fields& fields, const tenon::OrderedJson& ordered, const
   refuse_unknown(fields);
   out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
   out.request = request_of(fields, defaults);
+  if (fields.has("prediction") && fields.value("prediction").is_array())
+    out.request.prediction = integers(fields, "prediction", 0);
+  else
+    out.prediction = fields.string("prediction", "");
   out.constraint = constraint_of(fields, ordered);
   out.conversation = conversation_of(fields, ordered);
   // Markers of tool calls may be special tokens.

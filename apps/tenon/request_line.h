@@ -29,6 +29,7 @@ struct ParsedRequest {
   double delay_ms = 0;                                         // time of submission after the start
   ConstraintText constraint = {};                              // compiled to request.constraint later
   std::optional<tenon::chat::Conversation> conversation = {};  // rendered to request.input_ids later
+  std::string prediction = {};                                 // a text: request.prediction later
   std::optional<BatchLine> batch = {};                         // the line is one of an OpenAI batch file
 };
 

@@ -111,6 +111,8 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
     if (!line.error.empty()) continue;
     try {
       line.request.constraint = compiled(line.constraint, constraints);
+      if (!line.prediction.empty() && engine.tokenizer())
+        line.request.prediction = engine.tokenizer()->encode(line.prediction);
       if (line.conversation && line.batch)
         prepare_chat(line, constraints, conversations);
       else if (line.conversation)

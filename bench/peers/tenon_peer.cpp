@@ -39,10 +39,14 @@ std::vector<FormatEngine> choices() {
   return all;
 }
 
-// No prefix reuse: a round must not reuse the prompts of the previous round.
+// No prefix reuse: a round must not reuse the prompts of the previous round. No guesses: rates are of plain steps.
 EngineOptions engine_options(int token_budget) {
-  return {
-      .token_budget = token_budget, .batch = 128, .cache_tokens = 128 * 64, .threads = kThreads, .prefix_reuse = false};
+  return {.token_budget = token_budget,
+          .batch = 128,
+          .cache_tokens = 128 * 64,
+          .threads = kThreads,
+          .prefix_reuse = false,
+          .draft_tokens = 0};
 }
 
 // 32 requests, batch 8; every eighth has 100 new tokens, the others 10.

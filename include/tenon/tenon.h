@@ -16,6 +16,7 @@
 #include "tenon/cache/paged.h"
 #include "tenon/cache/window.h"
 #include "tenon/draft/prompt_lookup.h"
+#include "tenon/draft/suffix_draft.h"
 #include "tenon/engine/any_engine.h"
 #include "tenon/engine/any_model.h"
 #include "tenon/engine/engine.h"

@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(capacity_in_bytes) {
 }
 
 BOOST_AUTO_TEST_CASE(occupancy_is_counted) {
-  Paged e = engine({}, 4);
+  Paged e = engine({.draft_tokens = 0}, 4);
   std::vector<Request> requests(8, request(5, 13, 10));
   e.complete(requests);
   BOOST_TEST(e.stats().steps == 20U);

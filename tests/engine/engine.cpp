@@ -391,7 +391,8 @@ BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400)
         {.input_ids = {1, 2, 3, 4, 5, 6, 7}, .options = {.max_new_tokens = i % 8 == 0 ? 100 : 10, .ignore_eos = true}});
   }
   const auto steps = [&](AnyScheduler scheduler) {
-    Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny_gpt2(), 5), std::move(scheduler));
+    Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny_gpt2(), 5), std::move(scheduler),
+                                                    {.draft_tokens = 0});
     engine.complete(requests);
     return engine.stats().steps;
   };

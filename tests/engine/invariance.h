@@ -109,7 +109,7 @@ struct Setup {
   // Must not:
   Keep cache = Keep::paged16;
   AnyScheduler scheduler = SequentialPolicy{};
-  EngineOptions options = {.threads = 1};
+  EngineOptions options = {.threads = 1, .draft_tokens = 0};
   Isa isa = best_isa();
   AnyLoRA::Kind lora = AnyLoRA::Kind::segmented;  // of engines that have adapters
 };

@@ -226,8 +226,16 @@ inline void know(const Request& request, const Completion& answer) {
   for (const Choice& other : answer.others) add(other.ids);
 }
 
+// One request in three predicts its answer, with a wrong token somewhere.
+inline void predict(Request& request, const Completion& answer, Random& random) {
+  if (!chance(random, 3) || answer.ids.empty()) return;
+  request.prediction = answer.ids;
+  const int wrong = random.between(0, static_cast<int>(answer.ids.size()) - 1);
+  request.prediction[static_cast<std::size_t>(wrong)] = request.input_ids.front();
+}
+
 inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals) {
-  const std::vector<Request> requests = requests_of(mix, pool);
+  std::vector<Request> requests = requests_of(mix, pool);
   for (const Request& request : requests) {
     totals.adapted += !request.adapters.empty();
     totals.constrained += request.constraint != nullptr;
@@ -238,6 +246,7 @@ inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals)
   for (std::size_t i = 0; i < requests.size(); ++i) know(requests[i], expected[i]);
   const auto engine = factory(mix.setup);
   Random random(mix.seed + 2);
+  for (std::size_t i = 0; i < requests.size(); ++i) predict(requests[i], expected[i], random);
   Run run(*engine);
   Disturber disturber(mix);
   while (run.submitted() < requests.size() || !run.done()) {

@@ -1,4 +1,4 @@
-"""Guesses (--draft lookup) change the steps of an answer and nothing of it."""
+"""Guesses (--draft suffix, --draft lookup) change the steps of an answer and nothing of it."""
 import json
 
 import support
@@ -25,11 +25,12 @@ class Drafts(ProgramTest):
         for options in [[], ["--cache", "contiguous"], ["--cache", "window", "--kv", "int8"], ["--scheduler", "fair"],
                         ["--weights", "int8_act8", "--token-budget", "5"]]:
             plain, stats = self.run_with("none", *options)
-            guessed, with_guesses = self.run_with("lookup", *options)
-            self.assertEqual(sorted(plain.splitlines()), sorted(guessed.splitlines()), options)
             self.assertEqual((stats["drafted"], stats["accepted"]), (0, 0))
-            self.assertEqual(stats["tokens"], with_guesses["tokens"])
-            self.assertGreater(with_guesses["drafted"], 0, options)
+            for draft in ["suffix", "lookup"]:
+                guessed, with_guesses = self.run_with(draft, *options)
+                self.assertEqual(sorted(plain.splitlines()), sorted(guessed.splitlines()), (draft, options))
+                self.assertEqual(stats["tokens"], with_guesses["tokens"])
+                self.assertGreater(with_guesses["drafted"], 0, (draft, options))
 
     def test_each_right_guess_saves_a_step(self):
         _, plain = self.run_with("none", requests=REQUESTS[4:5])
@@ -38,8 +39,34 @@ class Drafts(ProgramTest):
         self.assertGreater(guessed["accepted"], 0)
         self.assertIn(guessed["accepted"] - (plain["steps"] - guessed["steps"]), (0, 1))
 
+    def test_a_prediction_changes_no_answer(self):
+        plain, _ = self.run_with("none", requests=REQUESTS[:1])
+        answer = json.loads(plain)
+        for prediction in [answer["text"], answer["output_ids"], "three, and something else", [5, 5, 5]]:
+            predicted, stats = self.run_with("suffix", requests=[{**REQUESTS[0], "prediction": prediction}])
+            self.assertEqual(predicted, plain)
+            self.assertGreater(stats["drafted"], 0)
+
+    def test_a_prediction_of_unknown_tokens_is_refused(self):
+        done = tenon("run", "--model", TALES, stdin='{"id": 1, "prompt": "a", "prediction": [99999999]}\n')
+        self.assertIn("prediction", json.loads(done.stdout)["error"])
+
+    def test_what_a_constraint_forces_takes_fewer_steps(self):
+        schema = {"type": "object", "properties": {"temperature_outside": {"type": "integer", "maximum": 50}, "description_of_the_sky": {"enum": ["blue", "grey"]}},
+                  "required": ["temperature_outside", "description_of_the_sky"], "additionalProperties": False}
+        request = [{"prompt": "The weather:", "max_new_tokens": 80, "schema": schema}]
+        plain, steps = self.run_with("none", requests=request)
+        guessed, fewer = self.run_with("suffix", requests=request)
+        self.assertEqual(plain, guessed)
+        self.assertLess(fewer["steps"], steps["steps"])
+
+    def test_without_a_cache_nothing_is_guessed(self):
+        guessed, stats = self.run_with("suffix", "--cache", "none", requests=REQUESTS[:1])
+        self.assertEqual(guessed, self.run_with("none", "--cache", "none", requests=REQUESTS[:1])[0])
+        self.assertEqual(stats["drafted"], 0)
+
     def test_unknown_drafts_are_refused(self):
-        done = tenon("run", "--model", TALES, "--draft", "suffix", stdin="")
+        done = tenon("run", "--model", TALES, "--draft", "eagle", stdin="")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--draft", done.stderr)
 

@@ -6,6 +6,7 @@
 #include "obeys.h"
 #include "tenon/draft/no_draft.h"
 #include "tenon/draft/prompt_lookup.h"
+#include "tenon/draft/suffix_draft.h"
 
 BOOST_AUTO_TEST_SUITE(testing_draft_laws)
 
@@ -32,6 +33,11 @@ struct FillsUp {  // the room, from its end
     for (int left = out.room(); left > 0; --left) out.add((state.text.back() + left) % 2);
   }
 };
+struct MixesGroups {  // guesses from every text that has ended
+  void draft(const DraftState&, DraftWriter& out) const { out.add(last); }
+  void learn(const DraftState& state) { last = state.text.back(); }
+  TokenId last = 0;
+};
 struct Throws {
   void draft(const DraftState&, DraftWriter&) const { throw std::runtime_error("no"); }
 };
@@ -42,12 +48,15 @@ BOOST_AUTO_TEST_CASE(ours_obey) {
   obeys(draft_laws(NoDraft{}));
   obeys(draft_laws(PromptLookup{}));
   obeys(draft_laws(PromptLookup{.ngram = 1}));
+  obeys(draft_laws(SuffixDraft{}));
+  obeys(draft_laws(SuffixDraft(2000)));
 }
 
 BOOST_AUTO_TEST_CASE(each_law_can_be_broken) {
   BOOST_TEST(breaks(draft_laws(Counts{}), "the same text has the same guesses"));
   BOOST_TEST(breaks(draft_laws(Remembers{}), "on the text alone"));
   BOOST_TEST(breaks(draft_laws(FillsUp{}), "less room cuts"));
+  BOOST_TEST(breaks(draft_laws(MixesGroups{}), "of another group"));
   BOOST_TEST(breaks(draft_laws(Throws{}), "throws nothing"));
 }
 

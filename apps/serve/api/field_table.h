@@ -52,6 +52,7 @@ enum Place : std::uint64_t {
   kScore = 1ULL << 37,           // POST /score, /v1/score
   kHeadParameters = 1ULL << 38,  // `parameters` of /v1/embeddings, /embed, /classify
   kDocument = 1ULL << 39,        // an element of `documents`
+  kPrediction = 1ULL << 40,      // `prediction`
   kHeads = kEmbeddings | kEmbed | kClassify | kRerank | kScore,
   kOpenAi = kCompletions | kChat,
   kSampling = kParameters | kOpenAi,

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <span>
 
@@ -37,6 +38,28 @@ TENON_INLINE Automaton::State Automaton::step(State from, std::uint8_t byte) {
   const State to = state_of(std::move(next));
   states_[at].edges[edge] = to;
   return to;
+}
+
+TENON_INLINE std::optional<std::uint8_t> Automaton::forced_byte(State state) {
+  constexpr std::size_t kMostClasses = 3;  // the byte, a blank, and all that may not come
+  if (accepts(state)) return std::nullopt;
+  const std::size_t at = static_cast<std::size_t>(state);
+  if (states_[at].edges.empty()) find_classes(state);
+  const std::size_t classes = states_[at].edges.size();
+  if (classes > kMostClasses) return std::nullopt;
+  std::array<int, kMostClasses> sizes{}, members{};
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::size_t of = states_[at].class_of[static_cast<std::size_t>(byte)];
+    ++sizes[of];
+    members[of] = byte;
+  }
+  int forced = -1;
+  for (std::size_t i = 0; i < classes; ++i) {
+    if (step(state, static_cast<std::uint8_t>(members[i])) == kDead) continue;
+    if (sizes[i] != 1 || (forced >= 0 && forced != ' ' && members[i] != ' ')) return std::nullopt;
+    if (forced != ' ') forced = members[i];
+  }
+  return static_cast<std::uint8_t>(forced);
 }
 
 TENON_INLINE int Automaton::distance(State state) {

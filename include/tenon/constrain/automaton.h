@@ -48,6 +48,10 @@ class Automaton {
   /// The state after the byte; kDead where the byte is not allowed.
   State step(State from, std::uint8_t byte);
 
+  /// The byte that must come next; a blank, where a blank and one other byte may. Nothing where the text may end, or
+  /// several other bytes may come.
+  std::optional<std::uint8_t> forced_byte(State state);
+
   /// Whether the text may end here.
   bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
 

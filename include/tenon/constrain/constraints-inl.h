@@ -129,6 +129,11 @@ TENON_INLINE bool CompiledConstraint::AnswerState::must_end() {
   return left_ == kAnyNumber ? machine_->masks.must_end(state_) : machine_->masks.must_end(state_, left_);
 }
 
+TENON_INLINE void CompiledConstraint::AnswerState::guess(DraftWriter& out) {
+  const auto lock = lock_machine();
+  machine_->masks.guess(state_, out);
+}
+
 TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::AnswerState::lock_machine() {
   if (!machine_) machine_ = machines_->for_plain(), state_ = machine_->automaton->start();
   return std::unique_lock(machine_->mutex);

@@ -114,6 +114,7 @@ class CompiledConstraint final : public Constraint {
     std::span<const std::uint32_t> mask_within(int tokens) override;
     void advance(TokenId token) override;
     bool must_end() override;
+    void guess(DraftWriter& out) override;
 
    private:
     static constexpr int kAnyNumber = -1;

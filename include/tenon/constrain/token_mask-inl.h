@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "tenon/constrain/token_mask.h"
@@ -58,6 +60,25 @@ TENON_INLINE TokenMasks::State TokenMasks::advance(State state, TokenId token) {
     if (state == Automaton::kDead) break;
   }
   return state;
+}
+
+TENON_INLINE void TokenMasks::guess(State state, DraftWriter& out) {
+  constexpr int kBytesOfToken = 8;
+  automaton_.begin_step();
+  std::string text;
+  const auto most = static_cast<std::size_t>(std::max(out.room(), 0) * kBytesOfToken);
+  while (text.size() < most) {
+    const auto byte = automaton_.forced_byte(state);
+    if (!byte || (*byte == ' ' && text.ends_with(' '))) break;  // where any number of blanks may come, one is likely
+    text.push_back(static_cast<char>(*byte));
+    state = automaton_.step(state, *byte);
+  }
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const TokenTrie::Match match = vocabulary_.trie().longest(rest);
+    if (match.bytes == 0 || !out.add(match.id)) return;
+    rest.remove_prefix(match.bytes);
+  }
 }
 
 TENON_INLINE bool TokenMasks::must_end(State state) {

@@ -10,6 +10,7 @@
 #include "tenon/constrain/token_distance.h"
 #include "tenon/constrain/token_walk.h"
 #include "tenon/constrain/vocabulary.h"
+#include "tenon/core/draft.h"
 
 namespace tenon::constrain {
 
@@ -39,6 +40,9 @@ class TokenMasks {
 
   /// The same with `tokens` tokens left.
   bool must_end(State state, int tokens);
+
+  /// Guesses the tokens of the text that must come next: the longest ones first, as tokenizers mostly write it.
+  void guess(State state, DraftWriter& out);
 
   /// Size of the cached rows.
   std::size_t bytes() const { return rows_.bytes() + distances_.bytes(); }

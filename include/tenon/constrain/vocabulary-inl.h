@@ -49,6 +49,18 @@ TENON_INLINE std::span<const TokenId> TokenTrie::subtree(std::size_t i) const {
   return between(nodes_[i].first, nodes_[nodes_[i].end].first);
 }
 
+TENON_INLINE TokenTrie::Match TokenTrie::longest(std::string_view text) const {
+  Match best;
+  std::size_t at = 0, end = size();
+  for (std::size_t depth = 0; depth < text.size(); ++depth) {
+    while (at < end && node(at).byte != static_cast<std::uint8_t>(text[depth])) at = node(at).end;
+    if (at == end) break;
+    if (!tokens(at).empty()) best = {tokens(at).front(), depth + 1};
+    end = node(at++).end;
+  }
+  return best;
+}
+
 TENON_INLINE void TokenTrie::look_inside(std::span<const Token> tokens) {
   for (std::size_t i = 0; i < size(); ++i) {
     const std::size_t count = subtree(i).size();

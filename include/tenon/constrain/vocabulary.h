@@ -64,6 +64,13 @@ class TokenTrie {
   std::span<const TokenId> subtree(std::size_t i) const;
   /// Null where the subtree is small, deep, or contains parts of characters.
   const Inside* inside(std::size_t i) const { return nodes_[i].inside == 0 ? nullptr : &insides_[nodes_[i].inside]; }
+  /// A token that a text begins with.
+  struct Match {
+    TokenId id = -1;
+    std::size_t bytes = 0;  ///< 0: there is none
+  };
+  /// The longest token that the text begins with; of several, the one with the lowest id.
+  Match longest(std::string_view text) const;
   /// All tokens, sorted by their bytes.
   std::span<const TokenId> tokens() const { return ids_; }
 

@@ -52,7 +52,7 @@ struct Adapter {
       "see docs/policies.md#adapter");
 };
 
-/// Which tokens are guessed and verified together: NoDraft by default.
+/// Which tokens are guessed and verified together: SuffixDraft by default.
 template <class P>
 struct Draft {
   static_assert(

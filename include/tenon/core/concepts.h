@@ -309,6 +309,12 @@ concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&
   { p.draft(state, out) } -> std::same_as<void>;
 };
 
+/// Refinement: `learn` is called with each text of a group (DraftState::group) that has ended, on the engine's thread.
+template <class P>
+concept LearnsTexts = DraftPolicy<P> && requires(P p, const DraftState& state) {
+  { p.learn(state) } -> std::same_as<void>;
+};
+
 // ---- Attention<P>: the algorithm, and hooks that are const, pure and thread-safe; formula: ops/attention.h.
 
 /// Refinement: returns the new score of a visible key for a query head. `score` is scale * q . k. -infinity hides it.

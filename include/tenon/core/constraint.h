@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "tenon/core/draft.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -29,6 +30,13 @@ concept CountsTokens = TokenConstraint<C> && requires(C& c, int tokens) {
   { c.mask_within(tokens) } -> std::convertible_to<std::span<const std::uint32_t>>;
 };
 
+/// Refinement: knows text that must come next, such as the keys of a JSON schema. Adds the tokens that are likely to
+/// write it. They are guesses, which the engine verifies: the model still chooses among the tokens of mask().
+template <class C>
+concept GuessesTokens = TokenConstraint<C> && requires(C& c, DraftWriter& out) {
+  { c.guess(out) } -> std::same_as<void>;
+};
+
 /// A TokenConstraint of any type, in one answer.
 class ConstraintState {
  public:
@@ -37,6 +45,7 @@ class ConstraintState {
   virtual std::span<const std::uint32_t> mask_within(int tokens) = 0;
   virtual void advance(TokenId token) = 0;
   virtual bool must_end() = 0;
+  virtual void guess(DraftWriter& out) = 0;
 };
 
 /// A constraint that a request brings. Each of its answers begins with start(). Requests may share one; its functions
@@ -65,6 +74,9 @@ class StateOf final : public ConstraintState {
   }
   void advance(TokenId token) override { constraint_.advance(token); }
   bool must_end() override { return constraint_.must_end(); }
+  void guess([[maybe_unused]] DraftWriter& out) override {
+    if constexpr (GuessesTokens<C>) constraint_.guess(out);
+  }
 
  private:
   C constraint_;

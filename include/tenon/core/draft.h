@@ -2,6 +2,7 @@
 /// so it changes how many tokens a step gives and never which ones.
 #pragma once
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tenon/core/views.h"
@@ -12,6 +13,9 @@ namespace tenon {
 struct DraftState {
   std::span<const TokenId> text;  ///< the prompt and the answer so far, at least one token
   int prompt_tokens = 0;          ///< of these, tokens of the prompt
+  /// Texts of one group belong to the same client and have the same Options::cache_salt. A policy may guess a text from
+  /// others of its group alone: the number of right guesses tells what they say. Empty: the text stands alone.
+  std::string_view group = {};
 };
 
 /// Collects the tokens that may follow a text, in their order.

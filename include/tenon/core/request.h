@@ -111,6 +111,16 @@ struct Request {
   AnyLogitsProcessor logits_processor = {};           ///< your own pure function, called before the penalties
   Options options = {};
   bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
+  /// What the answer may well be: Draft<P> guesses from it first. It changes the speed alone, never the answer.
+  std::vector<TokenId> prediction = {};
+};
+
+/// Guessed tokens of an answer that were verified, and how many of them were right (Draft<P>).
+struct GuessCounts {
+  int drafted = 0, accepted = 0;                       ///< in all
+  int prediction_drafted = 0, prediction_accepted = 0;  ///< of these, from Request::prediction
+
+  friend bool operator==(const GuessCounts&, const GuessCounts&) = default;
 };
 
 /// A token and its log-probability.
@@ -157,6 +167,7 @@ struct Event {
   Error::Kind error_kind = Error::Kind::internal;  ///< Kind::error
   std::shared_ptr<const Scores> scores = {};       ///< Kind::finished of choice 0, if asked for
   std::optional<std::uint64_t> logits_hash = {};   ///< Kind::finished, if asked for
+  GuessCounts guesses = {};                        ///< Kind::finished
   TimePoint started{};                             ///< Kind::finished: when its first step began; {}: it had none
   TimePoint came{};  ///< when the step that brought it had ended, if a Service sent it; else {}
 };

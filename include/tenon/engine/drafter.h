@@ -2,11 +2,13 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/draft.h"
+#include "tenon/draft/predicted_text.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/failure.h"
 #include "tenon/engine/row_cost.h"
@@ -22,7 +24,8 @@ struct DraftSettings {
   int vocab = 0;
 };
 
-/// Asks a draft policy for guesses and lets the plan verify them.
+/// Collects guesses for the texts of a step and lets the plan verify them. The next tokens of a text are guessed from
+/// what its request expects (Request::prediction), else from what its constraint forces, else by the draft policy.
 class Drafter {
  public:
   RowCost& cost() { return cost_; }
@@ -42,35 +45,59 @@ class Drafter {
       const Sequence& s = queue.sequence(slice.seq);
       if (!queue.ends_known_tokens(slice) || s.remaining() <= 0) continue;
       ++picking;
-      const DraftWriter out(guesses_, std::min(settings.tokens, queue.most_guesses(s)), settings.vocab);
-      if (slice.tokens == 1 && s.generated() > 0) offer(policy, i, s, active.output(slice.seq).guesses(), out);
+      const int most = std::min(left, queue.most_guesses(s));
+      if (most > 0) offer(policy, i, s, active.output(slice.seq), most, settings);
     }
     if (offers_.empty()) return 0;
     const bool has_others = offers_.size() < plan.slices.size();
     choose_guesses(offers_, {plan.rows, picking, left, has_others, settings.gain}, cost_);
     int count = 0;
     for (std::size_t i = 0; i < offers_.size(); ++i) {
-      const auto offered = active.output(plan.slices[slices_[i]].seq).guesses().offered();
-      count += queue.guess(slices_[i], offered.first(static_cast<std::size_t>(offers_[i].taken)), ledger);
+      if (offers_[i].taken == 0) continue;
+      GuessRecord& record = active.output(plan.slices[slices_[i]].seq).guesses();
+      const int taken =
+          queue.guess(slices_[i], record.offered().first(static_cast<std::size_t>(offers_[i].taken)), ledger);
+      record.take(static_cast<std::size_t>(taken));
+      count += taken;
     }
     return count;
   }
 
  private:
-  // After a policy throws, the text gets no more guesses.
+  // Offers guesses of the first source that has any.
   template <DraftPolicy P>
-  void offer(P& policy, std::size_t slice, const Sequence& s, GuessRecord& record, DraftWriter out) {
+  void offer(P& policy, std::size_t slice, const Sequence& s, SequenceOutput& output, int most,
+             const DraftSettings& settings) {
+    GuessRecord& record = output.guesses();
     if (record.stopped()) return;
-    guesses_.clear();
-    if (out.room() > 0 && detail::attempt([&] { policy.draft({s.tokens, s.prompt_tokens}, out); })) {
+    const std::span<const TokenId> text = s.tokens;
+    const auto prompt = static_cast<std::size_t>(s.prompt_tokens);
+    const auto fill = [&](GuessSource source, int tokens, auto&& guess) {
       guesses_.clear();
-      record.stop();
-    }
-    record.offer(guesses_);
-    if (guesses_.empty()) return;
+      DraftWriter out(guesses_, std::min(tokens, most), settings.vocab);
+      if (detail::attempt([&] { guess(out); })) {  // after something throws, the text gets no more guesses
+        guesses_.clear();
+        record.stop();
+      }
+      record.offer(guesses_, source);
+      return !guesses_.empty() || record.stopped();
+    };
+    const bool any =
+        (!record.prediction().empty() && fill(GuessSource::prediction, kMostPredicted,
+                                              [&](DraftWriter& out) {
+                                                guess_predicted(text.subspan(prompt), record.prediction(), out);
+                                              })) ||
+        (output.constraint() &&
+         fill(GuessSource::constraint, settings.tokens, [&](DraftWriter& out) { output.constraint()->guess(out); })) ||
+        (s.generated() > 0 && fill(GuessSource::policy, settings.tokens, [&](DraftWriter& out) {
+           policy.draft({text, s.prompt_tokens, record.group()}, out);
+         }));
+    if (!any || guesses_.empty()) return;
     slices_.push_back(slice);
     offers_.push_back({record.chance(), static_cast<int>(guesses_.size())});
   }
+
+  static constexpr int kMostPredicted = std::numeric_limits<int>::max();  // the rows that are left bound it
 
   RowCost cost_;
   std::vector<std::size_t> slices_;  // [offers] of the plan

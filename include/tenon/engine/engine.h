@@ -22,6 +22,7 @@
 #include "tenon/core/request.h"
 #include "tenon/device/memory_count.h"
 #include "tenon/draft/no_draft.h"
+#include "tenon/draft/suffix_draft.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/drafter.h"
@@ -59,7 +60,7 @@ class Engine : private detail::SteppedEngine {
   using WeightP = detail::policy_of<weights_axis, Weights<Float32>, Choices...>;
   using HeadP = detail::policy_of<head_axis, Head<WeightP>, Choices...>;
   using AdapterP = detail::policy_of<adapter_axis, Adapter<SegmentedLoRA>, Choices...>;
-  using DraftP = detail::policy_of<draft_axis, Draft<NoDraft>, Choices...>;
+  using DraftP = detail::policy_of<draft_axis, Draft<SuffixDraft>, Choices...>;
   using AttentionP = detail::policy_of<attention_axis, Attention<FlashAttention>, Choices...>;
   using DeviceP = detail::policy_of<device_axis, Device<Cpu>, Choices...>;
   using WeightView = typename WeightP::View;
@@ -95,7 +96,7 @@ class Engine : private detail::SteppedEngine {
         weights_(detail::make_weights<Model, AttentionP, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
-        open_(std::move(scheduler), CacheP::keeps_tokens),
+        open_(std::move(scheduler), CacheP::keeps_tokens, kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),
@@ -176,6 +177,7 @@ class Engine : private detail::SteppedEngine {
     }
     pick(ahead_.current());
     commit(ahead_.current());
+    learn();
     report(ahead_.current(), begin);
     return hand_out();
   }
@@ -258,6 +260,8 @@ class Engine : private detail::SteppedEngine {
   // ---- the parts of a step
 
   using Step = LaunchedStep<DeviceP, HeadView>;
+  // Guesses are verified on the host, which must know a step's tokens before it plans the next one.
+  static constexpr bool kDrafts = !std::is_same_v<DraftP, NoDraft> && !PicksAhead<DeviceP, HeadView>;
 
   // Plans the next step, assembles its batch and starts its forward pass; false where no sequence is to run.
   bool launch(TimePoint now) {
@@ -272,11 +276,21 @@ class Engine : private detail::SteppedEngine {
 
   // Adds guesses to the plan that the queue has just made.
   void draft([[maybe_unused]] const Plan& plan) {
-    if constexpr (!std::is_same_v<DraftP, NoDraft> && !PicksAhead<DeviceP, HeadView>) {
+    if constexpr (kDrafts) {
       const DraftSettings settings{options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab};
       const int drafted =
           drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), settings);
       stats_.drafted += static_cast<std::uint64_t>(drafted);
+    }
+  }
+
+  // Shows the draft policy the texts that have ended.
+  void learn() {
+    if constexpr (LearnsTexts<DraftP>) {
+      for (const auto& ended : open_.take_ended()) {
+        const DraftState state{ended.tokens, ended.prompt_tokens, ended.group};
+        detail::attempt([&] { draft_policy_.learn(state); });  // what a policy forgets changes no answer
+      }
     }
   }
 

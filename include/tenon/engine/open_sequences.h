@@ -20,8 +20,9 @@ namespace tenon {
 template <SchedulerPolicy P, class DeviceP>
 class OpenSequences {
  public:
-  OpenSequences(P scheduler, bool keeps_tokens)
-      : queue_(std::move(scheduler), keeps_tokens), keeps_tokens_(keeps_tokens) {}
+  /// keeps_ended: for ended().
+  OpenSequences(P scheduler, bool keeps_tokens, bool keeps_ended)
+      : queue_(std::move(scheduler), keeps_tokens), keeps_tokens_(keeps_tokens), keeps_ended_(keeps_ended) {}
 
   RequestQueue<P>& queue() { return queue_; }
   const RequestQueue<P>& queue() const { return queue_; }
@@ -30,6 +31,15 @@ class OpenSequences {
   RetiredAdapters<DeviceP>& retired() { return retired_; }  ///< of sequences that have ended
   std::uint64_t tokens() const { return tokens_; }          ///< that were picked so far
   std::uint64_t accepted() const { return accepted_; }      ///< of these, tokens that had been guessed
+
+  /// A text of a group (DraftState::group) that has ended.
+  struct EndedText {
+    std::vector<TokenId> tokens;  ///< the prompt and the answer
+    int prompt_tokens;
+    std::string group;
+  };
+  /// Those that ended since the last call.
+  std::vector<EndedText> take_ended() { return std::exchange(ended_, {}); }
 
   /// Takes all sequences of a request, or none where it throws.
   template <CacheLedger L>
@@ -138,8 +148,15 @@ class OpenSequences {
 
   template <CacheLedger L>
   void finish(SeqId seq, FinishReason reason, L& ledger, std::string text = {}) {
+    if (keeps_ended_) keep_ended(queue_.sequence(seq), active_.output(seq).guesses().group());
     active_.finish(seq, reason, std::move(text));
     remove(seq, ledger);
+  }
+
+  void keep_ended(const Sequence& s, const std::string& group) {
+    if (group.empty() || s.generated() == 0) return;
+    const auto end = s.tokens.begin() + s.known();
+    ended_.push_back({{s.tokens.begin(), end}, s.prompt_tokens, group});
   }
 
   // One sequence that fails ends its request. Returns false.
@@ -168,10 +185,11 @@ class OpenSequences {
   }
 
   RequestQueue<P> queue_;
-  bool keeps_tokens_;
+  bool keeps_tokens_, keeps_ended_;
   ActiveRequests active_;
   RetiredAdapters<DeviceP> retired_;
   std::uint64_t tokens_ = 0, accepted_ = 0;
+  std::vector<EndedText> ended_;
 };
 
 }  // namespace tenon

@@ -34,9 +34,9 @@ struct EngineOptions {
   bool prefix_reuse = true;             ///< prompts may start with a cached prefix; the answers are the same
   /// Devices that pick tokens themselves get the next step before this step's tokens reach the host.
   bool run_ahead = true;
-  /// Most tokens of a sequence that Draft<P> guesses for one step; 0: none. Devices that pick tokens themselves verify
-  /// none.
-  int draft_tokens = 0;
+  /// Most tokens of a sequence that Draft<P> or a constraint guesses for one step; 0: none, nor any of
+  /// Request::prediction. Devices that pick tokens themselves verify none.
+  int draft_tokens = 16;
   /// Guesses are verified where they promise at least this many times the tokens a second, by the cost of steps that
   /// the engine measures. 0: all are.
   double draft_gain = 1.02;

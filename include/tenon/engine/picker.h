@@ -121,6 +121,13 @@ class Picker {
     }
     outcomes_.assign(rows_.size(), {});
     const int rows = static_cast<int>(rows_.size());
+    if (step.rounds > 1 && rows <= kRows) {  // one pass over the head serves all rounds
+      take_masks(0, rows, config, queue, active);
+      undecided_.assign(rows_.size(), true);
+      if (round == 0) compute_logits(device, hidden.rows_from(0, rows), head_view, vocab, 0, queue, active);
+      pick_from_logits(device, rows, vocab, 0, 0, queue, active);
+      return;
+    }
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
       if (std::all_of(rows_.begin() + first, rows_.begin() + first + count,
@@ -309,14 +316,16 @@ class Picker {
       runs_.back().second = i + 1;
     }
     if (runs_.size() > kMostRuns) runs_ = {{runs_.front().first, runs_.back().second}};
-    for (const auto& [begin, end] : runs_)
-      pick_from_logits(device, hidden.rows_from(begin, end - begin), head_view, vocab, first, begin, queue, active);
+    for (const auto& [begin, end] : runs_) {
+      compute_logits(device, hidden.rows_from(begin, end - begin), head_view, vocab, first + begin, queue, active);
+      pick_from_logits(device, end - begin, vocab, first, begin, queue, active);
+    }
   }
 
-  // hidden: rows of the block that begins at `first`, from its row `skip` on.
+  // Into logits_. hidden: rows of the step from `from` on.
   template <class Queue>
-  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab,
-                        int first, int skip, const Queue& queue, ActiveRequests& active) {
+  void compute_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int from,
+                      const Queue& queue, const ActiveRequests& active) {
     const int count = hidden.rows;
     const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
@@ -325,15 +334,23 @@ class Picker {
     if constexpr (ChangesProducts<DeviceP>) {
       head_changes_.clear();
       for (int i = 0; i < count; ++i) {
-        const LogitRow& row = rows_[index(first + skip + i)];
-        const AdapterSet* const adapters = row.gone ? nullptr : queue.sequence(row.seq).adapters.get();
+        const SeqId seq = rows_[index(from + i)].seq;
+        const AdapterSet* const adapters = active.writes(seq) ? queue.sequence(seq).adapters.get() : nullptr;
         head_changes_.push_back(adapters ? adapters->head() : nullptr);
       }
       if (std::any_of(head_changes_.begin(), head_changes_.end(), [](const TableChange* change) { return change; }))
         change_logits(device, ChangeLogitsArgs{hidden, head_changes_.data(), logits});
     }
     if (finishes_logits()) finish_logits(device, FinishLogitsArgs{logits, head_bias_, soft_cap_});
-    const float* on_host = device.fetch(logits.data, index(count) * index(vocab));
+  }
+
+  // Scores prompts and picks, from the `count` rows of logits_. They are rows of the block that begins at `first`, from
+  // its row `skip` on.
+  template <class Queue>
+  void pick_from_logits(DeviceP& device, int count, int vocab, int first, int skip, const Queue& queue,
+                        ActiveRequests& active) {
+    const float* on_host =
+        device.fetch(reinterpret_cast<const float*>(logits_.data()), index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + skip + i)];

@@ -23,12 +23,14 @@ TENON_INLINE std::vector<TokenId> tokens_of(Request& request, const AdmissionLim
   return prompt_tokens(request.prompt, *limits.tokenizer, limits.config.positions, request.parse_special);
 }
 
-TENON_INLINE void check_ids(const Options& o, const std::vector<TokenId>& tokens, int vocab) {
+TENON_INLINE void check_ids(const Request& request, int vocab) {
+  const Options& o = request.options;
   const auto check = [&](const char* field, TokenId id) {
     if (id >= 0 && id < vocab) return;
     refuse_field(field, "token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab));
   };
-  for (const TokenId id : tokens) check("input_ids", id);
+  for (const TokenId id : request.input_ids) check("input_ids", id);
+  for (const TokenId id : request.prediction) check("prediction", id);
   for (const TokenId id : o.stop_ids) check("stop_ids", id);
   for (const auto& bias : o.logit_bias) check("logit_bias", bias.first);
   const auto check_alternatives = [&](const char* field, int alternatives) {
@@ -36,6 +38,14 @@ TENON_INLINE void check_ids(const Options& o, const std::vector<TokenId>& tokens
   };
   check_alternatives("top_logprobs", o.top_logprobs);
   check_alternatives("prompt_logprobs", o.prompt_logprobs);
+}
+
+// Takes the prediction out of the request, without tokens that no answer can reach. Null: there is none.
+TENON_INLINE std::shared_ptr<const std::vector<TokenId>> prediction_of(Request& request, int positions) {
+  std::vector<TokenId> prediction = std::exchange(request.prediction, {});
+  if (positions > 0 && prediction.size() > static_cast<std::size_t>(positions))
+    prediction.resize(static_cast<std::size_t>(positions));
+  return prediction.empty() ? nullptr : std::make_shared<const std::vector<TokenId>>(std::move(prediction));
 }
 
 TENON_INLINE void check_positions(const Options& o, std::size_t prompt, const AdmissionLimits& limits) {
@@ -92,17 +102,23 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
   request.prompt = {};
   PreparedRequest prepared(std::move(request));
   const Options& o = prepared.options();
-  detail::check_ids(o, prepared.tokens(), limits.config.vocab);
+  detail::check_ids(prepared.request_, limits.config.vocab);
   if (!o.stop.empty() && !limits.tokenizer)
     detail::refuse_field("stop", "this model has no tokenizer to find stop strings with");
   detail::check_positions(o, prepared.tokens().size(), limits);
   detail::check_constraint(prepared.request_, limits.config.vocab);
   detail::check_heads(prepared.request_, limits.config);
+  prepared.prediction_ = detail::prediction_of(prepared.request_, limits.config.positions);
   prepared.pad_ = limits.config.pad;
   prepared.positions_depend_on_prompt_ =
       RotaryFrequencies::depends_on_prompt(limits.config.rotary, prepared.tokens().size());
   prepared.engine_ = limits.engine;
   return prepared;
+}
+
+TENON_INLINE std::string PreparedRequest::guess_group() const {
+  const Options& o = options();
+  return o.cache_salt.empty() ? std::string() : std::to_string(o.client) + ' ' + o.cache_salt;
 }
 
 TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().n, options().best_of); }

@@ -35,6 +35,10 @@ class PreparedRequest {
   const std::vector<AdapterUse>& adapters() const { return request_.adapters; }
   const Constraint* constraint() const { return request_.constraint.get(); }  ///< null: any tokens
   const AnyLogitsProcessor& logits_processor() const { return request_.logits_processor; }
+  /// Request::prediction; null: none.
+  const std::shared_ptr<const std::vector<TokenId>>& prediction() const { return prediction_; }
+  /// DraftState::group.
+  std::string guess_group() const;
 
   /// The lease of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }
@@ -72,6 +76,7 @@ class PreparedRequest {
   // activated LoRA is not invoked.
   std::optional<int> adapters_from_ = 0;
   std::optional<TokenId> pad_;  // ModelConfig::pad
+  std::shared_ptr<const std::vector<TokenId>> prediction_;
   RowPool pool_;
   std::shared_ptr<const void> engine_;  // shared, so that no other engine gets the address
 };

@@ -10,14 +10,16 @@
 namespace tenon {
 
 TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                                            const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool)
+                                            const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool,
+                                            GuessRecord guesses)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
       text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
       constraint_(constraint ? constraint->start() : nullptr),
       processor_(std::move(processor)),
-      pool_(std::move(pool)) {
+      pool_(std::move(pool)),
+      guesses_(std::move(guesses)) {
   std::sort(options_.logits_at.begin(), options_.logits_at.end());
   options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
   if (!options_.logits_at.empty() || scores_tokens() || pool_.pools()) scores_ = std::make_shared<Scores>();
@@ -76,6 +78,7 @@ TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string tex
               .text = std::move(text),
               .reason = reason,
               .scores = scores_,
+              .guesses = guesses_.counts(),
               .started = started_};
   if (options_.logits_hash) event.logits_hash = logits_hash_;
   return event;

@@ -20,7 +20,8 @@ namespace tenon {
 class SequenceOutput {
  public:
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                 const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {}, RowPool pool = {});
+                 const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {}, RowPool pool = {},
+                 GuessRecord guesses = {});
 
   RequestId request() const { return request_; }
   int choice() const { return choice_; }
@@ -29,6 +30,7 @@ class SequenceOutput {
   const AnyLogitsProcessor& processor() const { return processor_; }
   ConstraintState* constraint() const { return constraint_.get(); }  ///< null: any tokens
   GuessRecord& guesses() { return guesses_; }
+  const GuessRecord& guesses() const { return guesses_; }
   RowPool& pool() { return pool_; }
   const RowPool& pool() const { return pool_; }
   /// Why scores or rows of the prompt are of no use: a value was not finite. Empty: no failure.

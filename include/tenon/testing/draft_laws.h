@@ -32,7 +32,8 @@ std::vector<TokenId> guesses_of(P& policy, const DraftState& state, int most, in
 
 }  // namespace detail
 
-/// Lets the policy continue random texts. Returns the broken laws.
+/// Lets the policy continue random texts. Returns the broken laws. A policy that learns texts (LearnsTexts) learns them
+/// under one group, and then continues texts of another group and of none as before.
 template <DraftPolicy P>
 Violations draft_laws(P policy = {}) {
   Violations broken;
@@ -42,7 +43,7 @@ Violations draft_laws(P policy = {}) {
     for (int round = 0; round < 400; ++round) {
       const int vocab = random.between(2, 40), most = random.between(1, 10);
       const std::vector<TokenId> text = detail::repetitive_text(random, vocab);
-      const DraftState state{text, random.between(1, static_cast<int>(text.size()))};
+      const DraftState state{text, random.between(1, static_cast<int>(text.size())), round % 2 == 0 ? "" : "mine"};
       const std::vector<TokenId> guesses = detail::guesses_of(policy, state, most, vocab);
       detail::note(broken, detail::guesses_of(policy, state, most, vocab) == guesses,
                    "draft: the same text has the same guesses");
@@ -52,6 +53,11 @@ Violations draft_laws(P policy = {}) {
       std::vector<TokenId> all = detail::guesses_of(policy, state, most + 1, vocab);
       if (all.size() > guesses.size()) all.pop_back();
       detail::note(broken, all == guesses, "draft: less room cuts the guesses off, and changes none");
+      if constexpr (LearnsTexts<P>) {
+        policy.learn({text, state.prompt_tokens, "others"});
+        detail::note(broken, detail::guesses_of(policy, state, most, vocab) == guesses,
+                     "draft: guesses do not depend on texts of another group");
+      }
     }
   } catch (const std::exception& e) {
     broken.push_back(std::string("draft: throws nothing, but threw: ") + e.what());

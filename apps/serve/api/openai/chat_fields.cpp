@@ -218,6 +218,18 @@ ToolChoice tool_choice_of(const RequestFields& f, tenon::chat::Conversation& con
   return out;
 }
 
+std::optional<std::string> prediction_of(const RequestFields& fields, UnknownFields& unknown) {
+  const auto prediction = fields.object("prediction", kPrediction, unknown);
+  if (!prediction) return std::nullopt;
+  const std::string type = prediction->string("type").value_or("");
+  if (type != "content") prediction->refuse("type", "must be \"content\", is \"" + shown(type) + "\"");
+  const OrderedJson content = content_of(*prediction, "prediction", "prediction", unknown);
+  if (content.is_string()) return content.get<std::string>();
+  std::string text;
+  for (const OrderedJson& part : content) text += part["text"].get_ref<const std::string&>();
+  return text;
+}
+
 std::size_t characters_of(const OrderedJson& messages) {
   std::size_t count = 0;
   for (const OrderedJson& message : messages) {

@@ -1,5 +1,6 @@
 // The fields of a conversation in a request: messages, tools, and what its template is told.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ tenon::chat::Conversation conversation_of(const Body& body, const RequestFields&
 
 // `tools`, `tool_choice` and `parallel_tool_calls`. The conversation's tools are dropped where none may be called.
 ToolChoice tool_choice_of(const RequestFields& fields, tenon::chat::Conversation& conversation, UnknownFields& unknown);
+
+// OpenAI's `prediction`: the text that the answer may well be, of its parts joined.
+std::optional<std::string> prediction_of(const RequestFields& fields, UnknownFields& unknown);
 
 // Texts of all messages together, in characters.
 std::size_t characters_of(const tenon::OrderedJson& messages);

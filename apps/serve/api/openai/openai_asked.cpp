@@ -40,6 +40,10 @@ struct OpenAiAsked {
     if (!request.seed_given) common.options.seed = random_bits();
     need_tokens(model, request.options.stop_ids, "stop_token_ids");
     if (request.form) common.constraint = model.constraint(*request.form);
+    if (request.prediction) {
+      common.prediction = model.tokenizer().encode(*request.prediction);
+      terms.tells_prediction = true;
+    }
     asked.stream = request.stream;
     asked.ignored = request.ignored;
     asked.adapter = name_of(request.adapters);

@@ -99,6 +99,7 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
                       std::to_string(out.prompts.size() * static_cast<std::size_t>(n)));
   }
   check_best_of(f, n);
+  out.prediction = prediction_of(f, unknown);
   read_max_tokens(f, out, out.echo);
   if (!f.has("max_tokens")) out.max_tokens = 16;
   check_min_tokens(f, out);
@@ -119,6 +120,7 @@ ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   out.conversation = conversation_of(body, f, unknown);
   out.tools = tool_choice_of(f, out.conversation, unknown);
   read_reasoning(f, out);
+  out.prediction = prediction_of(f, unknown);
   if (out.form && out.tools.kind != ToolChoice::Kind::none)
     f.refuse(out.form->field, "does not go with `tools`, but for a `tool_choice` of \"none\"");
   out.prompt_field = "messages";

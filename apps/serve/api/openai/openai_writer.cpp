@@ -47,6 +47,7 @@ void OpenAiWriter::take(const Event& event) {
     if (terms_.logprobs) list(choice, event);
   } else {
     choice.reason = event.reason == tenon::FinishReason::length ? "length" : "stop";
+    choice.guesses = event.guesses;
     --open_;
   }
   release(choice, event.text, ended);
@@ -313,9 +314,18 @@ Usage OpenAiWriter::usage() const {
 
 OrderedJson OpenAiWriter::usage_json() const {
   const Usage now = usage();
-  return {{"prompt_tokens", now.prompt_tokens},
-          {"completion_tokens", now.generated_tokens},
-          {"total_tokens", now.prompt_tokens + now.generated_tokens}};
+  OrderedJson out = {{"prompt_tokens", now.prompt_tokens},
+                     {"completion_tokens", now.generated_tokens},
+                     {"total_tokens", now.prompt_tokens + now.generated_tokens}};
+  if (!terms_.tells_prediction) return out;
+  int drafted = 0, accepted = 0;
+  for (const Choice& choice : choices_) {
+    drafted += choice.guesses.prediction_drafted;
+    accepted += choice.guesses.prediction_accepted;
+  }
+  out["completion_tokens_details"] = {{"accepted_prediction_tokens", accepted},
+                                      {"rejected_prediction_tokens", drafted - accepted}};
+  return out;
 }
 
 }  // namespace serve

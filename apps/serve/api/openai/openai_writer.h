@@ -29,6 +29,7 @@ class OpenAiWriter final : public Writer {
     int alternatives = 0;                     // to each token of an echoed prompt
     std::optional<int> prompt_logprobs = {};  // alternatives to each token of a prompt, in vLLM's form; none: not asked
     bool return_token_ids = false;            // in vLLM's form
+    bool tells_prediction = false;            // in the usage: how much of `prediction` was right
     bool skip_special = true;                 // special tokens add nothing to the text
     std::vector<tenon::TokenId> ends = {};    // that end an answer, and are no part of it
     std::optional<AnswerStyle> style = {};    // of a chat's answer; none: it is all text
@@ -70,6 +71,7 @@ class OpenAiWriter final : public Writer {
     std::deque<Listed> waiting;             // tokens of whose text nothing is released yet
     std::vector<Listed> listed;
     int tokens = 0;
+    tenon::GuessCounts guesses;
     std::vector<tenon::TokenId> ids;  // where asked for; in a stream those since the last chunk
     const char* reason = nullptr;     // null: still being written
     std::string unsent;               // in a stream: released since the last chunk,
