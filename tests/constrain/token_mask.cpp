@@ -230,4 +230,36 @@ BOOST_AUTO_TEST_CASE(nothing_but_the_end) {
   BOOST_TEST(must_end("g root ::= \"(\" root \")\" | \"\"", "()"));
 }
 
+// The text that a constraint forces after `text`, by bytes and by longer tokens.
+BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
+  const Vocabulary bytes = Vocabulary::bytes();
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const char* longer : {"na", "name", "\":", "{\"", " \"", "{\"nobody"}) tokens.emplace_back(longer);
+  const Vocabulary words(tokens, 263, {262});
+  const auto guessed = [](const char* constraint, const std::string& text, const Vocabulary& vocabulary, int most = 40) {
+    const Made automaton = made(constraint);
+    TokenMasks masks(*automaton, vocabulary);
+    State state = automaton->start();
+    for (const char c : text) state = automaton->step(state, static_cast<std::uint8_t>(c));
+    std::vector<TokenId> ids;
+    DraftWriter out(ids, most, vocabulary.width());
+    masks.guess(state, out);
+    std::string all;
+    for (const TokenId id : ids) all += std::string(vocabulary.bytes(id)) + "|";
+    return all;
+  };
+  BOOST_TEST(guessed("r ab(c|d)ef", "", bytes) == "a|b|");
+  BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes) == "e|f|");
+  BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes, 1) == "e|");
+  BOOST_TEST(guessed("r ab(c|d)ef", "abcef", bytes) == "");
+  BOOST_TEST(guessed("r a+", "a", bytes) == "");   // the text may end
+  BOOST_TEST(guessed("r a *b", "a", bytes) == " |");  // blanks without end are not guessed
+  constexpr const char* kName =
+      R"(s {"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false})";
+  BOOST_TEST(guessed(kName, "", words) == "{\"|name|\":| \"|");  // of the blank that may stand there, it guesses one
+  BOOST_TEST(guessed(kName, "{\"name\":\"x", words) == "");
+  BOOST_TEST(guessed(kName, "{\"name\":\"x\"", words) == "}|");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
