@@ -94,6 +94,8 @@ def within(place, members):
         return "/v1/completions", {"prompt": KING} | BASE["kCompletions"] | members
     if place == "kChat":
         return "/v1/chat/completions", {"messages": [MESSAGE]} | BASE["kChat"] | members
+    if place == "kPrediction":
+        return "/v1/completions", {"prompt": KING, "prediction": {"type": "content", "content": "Rain"} | members} | BASE["kCompletions"]
     if place == "kTokenize":
         return "/tokenize", {"inputs": KING} | members
     if place in HEADS:
@@ -163,6 +165,7 @@ def essence(answer):
         for choice in answer["choices"]:
             for call in choice.get("message", {}).get("tool_calls") or []:
                 call.pop("id")  # random
+        answer.get("usage", {}).pop("completion_tokens_details", None)  # time decides how many guesses are verified
         return {k: v for k, v in answer.items() if k not in ("id", "created", "model")}
     return answer
 
@@ -300,7 +303,8 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            ("input", "kBlock"): ([{}], None), ("id", "kBlock"): (["x"], None), ("thinking", "kBlock"): (["x"], None), "truncation": (["disabled"], "auto"), "call_id": (["1"], None),
            "tool_use_id": (["1"], None), "is_error": ([False], None), "disable_parallel_tool_use": ([False], "x"),
            ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
-           "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),
+           "prediction": ([{"type": "content", "content": "Rain"}], {"type": "text", "content": "Rain"}), ("type", "kPrediction"): (["content"], "text"),
+           ("content", "kPrediction"): (["It rains.", [{"type": "text", "text": "It rains."}]], 5), "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),
            "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
 VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]
 

@@ -53,6 +53,23 @@ class Completions(OpenAiTest):
         lorax = self.generate(max_new_tokens=20, do_sample=True, seed=5)["generated_text"]
         self.assertEqual(self.complete(max_tokens=20, seed=5)["choices"][0]["text"], lorax)  # sampling is the default
 
+    def test_a_prediction_changes_no_answer(self):
+        plain = self.complete(max_tokens=40, temperature=0)
+        text = plain["choices"][0]["text"]
+        parts = [{"type": "text", "text": text[:20]}, {"type": "text", "text": text[20:]}]
+        for content, right in [(text, True), (parts, True), ("Something else altogether was said.", False)]:
+            answer = self.complete(max_tokens=40, temperature=0, prediction={"type": "content", "content": content})
+            self.assertEqual(answer["choices"], plain["choices"])
+            details = answer["usage"]["completion_tokens_details"]
+            self.assertEqual(set(details), {"accepted_prediction_tokens", "rejected_prediction_tokens"})
+            self.assertEqual(details["accepted_prediction_tokens"] > 10, right, details)
+        self.assertNotIn("completion_tokens_details", plain["usage"])
+
+    def test_what_is_no_prediction_is_refused(self):
+        for prediction, field in [({"type": "text", "content": "a"}, "prediction.type"), ({"type": "content"}, "prediction.content"),
+                                  ("a", "prediction"), ({"type": "content", "content": [{"type": "image_url"}]}, "prediction.content[0].type")]:
+            self.refused_openai("/v1/completions", {"prompt": "a", "prediction": prediction}, 400, "invalid_request_error", field)
+
     def test_null_is_absent(self):
         nulls = dict.fromkeys(["model", "n", "stop", "stream", "stream_options", "presence_penalty", "frequency_penalty", "logit_bias",
                                "user", "best_of",
