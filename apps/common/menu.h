@@ -25,8 +25,8 @@ struct EngineSettings {
   std::vector<tenon::AdapterUse> merged = {};
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
-  bool guesses = false;              // tokens are guessed
-  bool guesses_from_others = false;  // also from other texts of a client
+  bool guesses = false;                                  // tokens are guessed
+  bool guesses_from_others = false;                      // also from other texts of a client
   tenon::KvType cache_element = tenon::KvType::float32;  // of MenuEntry::kv
   bool direct_attention = false;                         // of MenuEntry::attention
   tenon::StepObserver on_step = {};

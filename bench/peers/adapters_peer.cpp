@@ -44,8 +44,9 @@ class Peer {
   Peer(const ModelFiles& files, const FormatEngine& choice)
       : files_(files),
         choice_(choice),
-        engine_(choice.make(files, {.max_batch = 64},
-                            {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false, .draft_tokens = 0})),
+        engine_(choice.make(
+            files, {.max_batch = 64},
+            {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false, .draft_tokens = 0})),
         batches_(*engine_),
         ceilings_(kThreads) {}
 
@@ -72,9 +73,9 @@ class Peer {
   nlohmann::json slots(const std::string& kind, int batch, int new_tokens) {
     constexpr int kAdapters = 16, kEach = 16;
     const int count = std::stoi(kind.substr(6)), clients = std::stoi(kind.substr(kind.rfind(':') + 1));
-    auto owned =
-        choice_.make(files_, {.max_batch = batch},
-                     {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false, .draft_tokens = 0});
+    auto owned = choice_.make(
+        files_, {.max_batch = batch},
+        {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false, .draft_tokens = 0});
     AnyEngine& engine = *owned;
     Service<AnyEngine> service(std::move(owned));
     const auto name = [&](std::uint64_t draw) {

@@ -237,7 +237,8 @@ BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   for (const char* longer : {"na", "name", "\":", "{\"", " \"", "{\"nobody"}) tokens.emplace_back(longer);
   const Vocabulary words(tokens, 263, {262});
-  const auto guessed = [](const char* constraint, const std::string& text, const Vocabulary& vocabulary, int most = 40) {
+  const auto guessed = [](const char* constraint, const std::string& text, const Vocabulary& vocabulary,
+                          int most = 40) {
     const Made automaton = made(constraint);
     TokenMasks masks(*automaton, vocabulary);
     State state = automaton->start();
@@ -253,7 +254,7 @@ BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes) == "e|f|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes, 1) == "e|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abcef", bytes) == "");
-  BOOST_TEST(guessed("r a+", "a", bytes) == "");   // the text may end
+  BOOST_TEST(guessed("r a+", "a", bytes) == "");      // the text may end
   BOOST_TEST(guessed("r a *b", "a", bytes) == " |");  // blanks without end are not guessed
   constexpr const char* kName =
       R"(s {"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false})";

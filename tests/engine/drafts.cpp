@@ -140,7 +140,8 @@ struct Fixed {
   std::vector<std::uint32_t> row;
   std::size_t at = 0;
 
-  Fixed(std::vector<TokenId> tokens, int vocab) : text(std::move(tokens)), row(static_cast<std::size_t>(vocab + 31) / 32) {}
+  Fixed(std::vector<TokenId> tokens, int vocab)
+      : text(std::move(tokens)), row(static_cast<std::size_t>(vocab + 31) / 32) {}
   std::span<const std::uint32_t> mask() {
     std::fill(row.begin(), row.end(), 0u);
     row[static_cast<std::size_t>(text[at]) / 32] |= 1u << (text[at] % 32);

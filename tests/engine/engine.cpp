@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400)
   }
   const auto steps = [&](AnyScheduler scheduler) {
     Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny_gpt2(), 5), std::move(scheduler),
-                                                    {.draft_tokens = 0});
+                                                 {.draft_tokens = 0});
     engine.complete(requests);
     return engine.stats().steps;
   };

@@ -117,7 +117,7 @@ struct Request {
 
 /// Guessed tokens of an answer that were verified, and how many of them were right (Draft<P>).
 struct GuessCounts {
-  int drafted = 0, accepted = 0;                       ///< in all
+  int drafted = 0, accepted = 0;                        ///< in all
   int prediction_drafted = 0, prediction_accepted = 0;  ///< of these, from Request::prediction
 
   friend bool operator==(const GuessCounts&, const GuessCounts&) = default;

@@ -15,8 +15,7 @@ inline void guess_predicted(std::span<const TokenId> answer, std::span<const Tok
   constexpr int kFewest = 3, kLongest = 32;
   const bool is_begin =
       answer.size() <= prediction.size() && std::equal(answer.begin(), answer.end(), prediction.begin());
-  const std::size_t from =
-      is_begin ? answer.size() : detail::after_longest_end(answer, prediction, kFewest, kLongest);
+  const std::size_t from = is_begin ? answer.size() : detail::after_longest_end(answer, prediction, kFewest, kLongest);
   if (!is_begin && from == 0) return;
   for (const TokenId token : prediction.subspan(from))
     if (!out.add(token)) return;

@@ -83,10 +83,9 @@ class Drafter {
       return !guesses_.empty() || record.stopped();
     };
     const bool any =
-        (!record.prediction().empty() && fill(GuessSource::prediction, kMostPredicted,
-                                              [&](DraftWriter& out) {
-                                                guess_predicted(text.subspan(prompt), record.prediction(), out);
-                                              })) ||
+        (!record.prediction().empty() &&
+         fill(GuessSource::prediction, kMostPredicted,
+              [&](DraftWriter& out) { guess_predicted(text.subspan(prompt), record.prediction(), out); })) ||
         (output.constraint() &&
          fill(GuessSource::constraint, settings.tokens, [&](DraftWriter& out) { output.constraint()->guess(out); })) ||
         (s.generated() > 0 && fill(GuessSource::policy, settings.tokens, [&](DraftWriter& out) {

@@ -349,8 +349,7 @@ class Picker {
   template <class Queue>
   void pick_from_logits(DeviceP& device, int count, int vocab, int first, int skip, const Queue& queue,
                         ActiveRequests& active) {
-    const float* on_host =
-        device.fetch(reinterpret_cast<const float*>(logits_.data()), index(count) * index(vocab));
+    const float* on_host = device.fetch(reinterpret_cast<const float*>(logits_.data()), index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + skip + i)];

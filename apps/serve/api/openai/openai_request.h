@@ -31,7 +31,7 @@ struct SamplingRequest {
   std::optional<int> prompt_logprobs;  // alternatives to each token of the prompt, as vLLM shows them; none: not asked
   bool return_token_ids = false;
   std::optional<std::string> prediction;  // a text that the answer may well be; it decides speed alone
-  std::vector<std::string> ignored;  // unknown fields, where the server is lenient
+  std::vector<std::string> ignored;       // unknown fields, where the server is lenient
 };
 
 struct CompletionRequest : SamplingRequest {

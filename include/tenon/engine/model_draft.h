@@ -31,9 +31,8 @@ class ModelDraft {
     const int room = positions > 0 ? positions - known : std::numeric_limits<int>::max();
     const int most = std::min({tokens_, out.room(), room});
     if (most <= 0) return;
-    const Completion guessed =
-        engine_->complete(Request{.input_ids = {state.text.begin(), state.text.end()},
-                                  .options = {.max_new_tokens = most, .ignore_eos = true}});
+    const Completion guessed = engine_->complete(Request{.input_ids = {state.text.begin(), state.text.end()},
+                                                         .options = {.max_new_tokens = most, .ignore_eos = true}});
     for (const TokenId token : guessed.ids)
       if (!out.add(token)) return;
   }

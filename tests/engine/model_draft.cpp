@@ -1,15 +1,15 @@
 // A smaller model's guesses: no answer changes, and those of an equal model are all right.
-#include "tenon/draft/model_draft.h"
+#include "tenon/engine/model_draft.h"
 
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <vector>
 
-#include "../engine/tiny.h"
 #include "tenon/tenon.h"
 #include "tenon/testing/draft_laws.h"
+#include "tiny.h"
 
-BOOST_AUTO_TEST_SUITE(draft_model_draft)
+BOOST_AUTO_TEST_SUITE(engine_model_draft)
 
 using namespace tenon;
 
@@ -21,8 +21,9 @@ using Large = Engine<Gpt2, Draft<ModelDraft<Small>>>;
 std::vector<Request> requests() {
   std::vector<Request> all;
   for (TokenId i = 0; i < 3; ++i)
-    all.push_back({.input_ids = {5, 6, 7, i},
-                   .options = {.max_new_tokens = 24, .temperature = i == 2 ? 0.8f : 0.0f, .seed = 3, .ignore_eos = true}});
+    all.push_back(
+        {.input_ids = {5, 6, 7, i},
+         .options = {.max_new_tokens = 24, .temperature = i == 2 ? 0.8f : 0.0f, .seed = 3, .ignore_eos = true}});
   return all;
 }
 
