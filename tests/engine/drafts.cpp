@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_policy_that_throws_stops_guessing) {
   BOOST_TEST(engine.stats().drafted <= 2u);
 }
 
-// What a request predicts is verified first, as many tokens as the step has room for.
+// A request's prediction is verified first, as many tokens as the step has room for.
 BOOST_AUTO_TEST_CASE(a_right_prediction_is_read_at_once) {
   Engine<Gpt2, Draft<NoDraft>> plain(files());
   Request asked = request({5, 6, 7});

@@ -111,7 +111,7 @@ struct Request {
   AnyLogitsProcessor logits_processor = {};           ///< your own pure function, called before the penalties
   Options options = {};
   bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
-  /// What the answer may well be: Draft<P> guesses from it first. It changes the speed alone, never the answer.
+  /// A likely answer, from which Draft<P> guesses first. It changes the speed alone, never the answer.
   std::vector<TokenId> prediction = {};
 };
 

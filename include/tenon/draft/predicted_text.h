@@ -10,7 +10,7 @@
 namespace tenon {
 
 /// Guesses what follows the answer so far in the prediction. Where the answer has left the prediction, it is taken up
-/// again behind the longest end of the answer, of at least 3 tokens, that stands in it.
+/// again after the longest end of the answer, of at least 3 tokens, that stands in it.
 inline void guess_predicted(std::span<const TokenId> answer, std::span<const TokenId> prediction, DraftWriter& out) {
   constexpr int kFewest = 3, kLongest = 32;
   const bool is_begin =

@@ -26,7 +26,7 @@ class TextMemory {
   explicit TextMemory(std::size_t bytes = 0, int ngram = 4)
       : most_bytes_(bytes), ngram_(static_cast<std::size_t>(std::max(ngram, 1))) {}
 
-  /// Adds a text. Of a text that does not fit beside its group's others, the older half of the group goes.
+  /// Adds a text. Where it does not fit beside the others of its group, the older half of the group goes.
   void add(std::string_view group, std::span<const TokenId> text) {
     const std::size_t most = most_bytes_ / kBytesOfToken / 2;  // tokens of a group: it never takes all
     if (text.size() <= ngram_ || text.size() + 1 > most) return;
@@ -41,8 +41,8 @@ class TextMemory {
     while (bytes_ > most_bytes_) drop(by_use_.begin()->second);
   }
 
-  /// What followed the end of `text` in a text of its group, up to that text's end: the latest one whose last tokens
-  /// agree. Empty: nothing is known. Valid until the next call.
+  /// The continuation of `text` in a text of its group whose last tokens were the same, up to that text's end. The
+  /// latest such text counts. Empty: none is known. Valid until the next call.
   std::span<const TokenId> after(std::string_view group, std::span<const TokenId> text) {
     if (text.size() < ngram_ || groups_.empty()) return {};
     const auto found = groups_.find(std::string(group));

@@ -63,6 +63,13 @@ class Drafter {
     return count;
   }
 
+  /// Shows the policy texts that have ended. Its exceptions are ignored: a policy that forgets a text changes no answer.
+  template <LearnsTexts P, class EndedTexts>
+  static void learn(P& policy, const EndedTexts& texts) {
+    for (const auto& ended : texts)
+      detail::attempt([&] { policy.learn({ended.tokens, ended.prompt_tokens, ended.group}); });
+  }
+
  private:
   // Offers guesses of the first source that has any.
   template <DraftPolicy P>

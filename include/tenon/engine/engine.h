@@ -177,7 +177,7 @@ class Engine : private detail::SteppedEngine {
     }
     pick(ahead_.current());
     commit(ahead_.current());
-    learn();
+    if constexpr (LearnsTexts<DraftP>) Drafter::learn(draft_policy_, open_.take_ended());
     report(ahead_.current(), begin);
     return hand_out();
   }
@@ -281,16 +281,6 @@ class Engine : private detail::SteppedEngine {
       const int drafted =
           drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), settings);
       stats_.drafted += static_cast<std::uint64_t>(drafted);
-    }
-  }
-
-  // Shows the draft policy the texts that have ended.
-  void learn() {
-    if constexpr (LearnsTexts<DraftP>) {
-      for (const auto& ended : open_.take_ended()) {
-        const DraftState state{ended.tokens, ended.prompt_tokens, ended.group};
-        detail::attempt([&] { draft_policy_.learn(state); });  // what a policy forgets changes no answer
-      }
     }
   }
 

@@ -20,8 +20,8 @@ template <class Engine>
 class ModelDraft {
  public:
   ModelDraft() = default;  ///< guesses nothing
-  /// engine: nobody else steps it. tokens: most guesses for a text in a step. Each is a step of the smaller model, even
-  /// where the guesses are not verified then.
+  /// engine: no other thread steps it. tokens: most guesses for a text in a step. Each is a step of the smaller model,
+  /// even where the guesses are not verified then.
   explicit ModelDraft(std::shared_ptr<Engine> engine, int tokens = 4) : engine_(std::move(engine)), tokens_(tokens) {}
 
   void draft(const DraftState& state, DraftWriter& out) {

@@ -38,7 +38,7 @@ class OpenSequences {
     int prompt_tokens;
     std::string group;
   };
-  /// Those that ended since the last call.
+  /// The texts that ended since the last call.
   std::vector<EndedText> take_ended() { return std::exchange(ended_, {}); }
 
   /// Takes all sequences of a request, or none where it throws.
