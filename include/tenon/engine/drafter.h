@@ -63,7 +63,8 @@ class Drafter {
     return count;
   }
 
-  /// Shows the policy texts that have ended. Its exceptions are ignored: a policy that forgets a text changes no answer.
+  /// Shows the policy texts that have ended. Its exceptions are ignored: a policy that forgets a text changes no
+  /// answer.
   template <LearnsTexts P, class EndedTexts>
   static void learn(P& policy, const EndedTexts& texts) {
     for (const auto& ended : texts)
