@@ -134,12 +134,14 @@ ModelConfig small_model(std::string_view type, int heads, int kv_heads) {
 
 // The plain C++ kernels, in which compilers may contract.
 struct Portable : Cpu {
+  static constexpr NumericClass<Portable> numeric_class{"exact"};
   explicit Portable(CpuOptions options = {}) : Cpu({.threads = options.threads, .isa = Isa::portable}) {}
 };
 
 // A variant of a user's own, compiled with the user's flags.
 struct Clipped {
   static constexpr bool materialises_scores = false;
+  static constexpr NumericClass<Clipped> numeric_class{"clipped"};
   float cap = 0.25f;
   float score(int, int, int head, float s) const { return s > cap ? cap : head == 1 ? -s : s; }
   bool mask(int query, int key) const { return query - key < 4 || key % 2 == 0; }

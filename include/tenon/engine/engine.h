@@ -207,28 +207,37 @@ class Engine : private detail::SteppedEngine {
   }
   const EngineStats& stats() const { return stats_; }
 
-  /// Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights.
-  std::string fingerprint() const {
-    std::uint64_t weights = weights_.hash();
+  /// The canonical name of the numeric class (numeric_class_of).
+  std::string numeric_class() const {
+    std::string name;
+    if constexpr (ChoosesElement<CacheViewT>)
+      name = with_kv_type(cache_.shape().element, [&]<class E>(std::type_identity<E>) { return class_with<E>(); });
+    else
+      name = class_with<typename CacheViewT::Element>();
     if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) {
       static_assert(NamesArchitecture<DeviceP>,
                     "tenon: this Device lacks architecture(), which formats and attentions on tensor cores need; see "
                     "docs/policies.md#device");
-      weights = mix64(weights ^ device_.architecture());
+      name += ", architecture " + std::to_string(device_.architecture());
     }
-    if constexpr (ChoosesElement<CacheViewT>)
-      return with_kv_type(cache_.shape().element,
-                          [&]<class E>(std::type_identity<E>) { return fingerprint_with<E>(weights); });
-    else
-      return fingerprint_with<typename CacheViewT::Element>(weights);
+    return name;
   }
+  /// 64 hexadecimal digits for numeric class, configuration, tokenizer and weights: engines with equal ones give equal
+  /// bits. The first call reads all weights.
+  const std::string& full_fingerprint() const {
+    if (fingerprint_.empty())
+      fingerprint_ = fingerprint_of(numeric_class(), config_, tokenizer_.get(), weights_.hash(options_.threads));
+    return fingerprint_;
+  }
+  /// The same, short: "fp_" and 16 digits.
+  std::string fingerprint() const { return short_fingerprint(full_fingerprint()); }
 
  private:
   // An element or attention chosen at run time counts like the same type.
   template <class Element>
-  std::string fingerprint_with(std::uint64_t weights) const {
+  std::string class_with() const {
     const auto of = [&]<class A>(const A& attention) {
-      return fingerprint_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention, weights);
+      return numeric_class_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention);
     };
     if constexpr (std::is_same_v<AttentionP, AnyAttention>)
       return attention_.direct ? of(DirectAttention{}) : of(FlashAttention{});
@@ -434,5 +443,6 @@ class Engine : private detail::SteppedEngine {
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;
   EngineStats stats_;
+  mutable std::string fingerprint_;  // empty: not asked for yet
 };
 }  // namespace tenon
