@@ -20,6 +20,7 @@
 #include "tenon/engine/any_model.h"
 #include "tenon/engine/engine.h"
 #include "tenon/engine/service.h"
+#include "tenon/engine/verify.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/gpt2.h"

@@ -25,7 +25,7 @@ TENON_INLINE void ActiveRequests::open(RequestId id, const PreparedRequest& requ
       own.prompt_logprobs = -1;
     }
     outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, request.constraint(),
-                         request.logits_processor(), request.pool());
+                         request.logits_processor(), request.pool(), request.receipt().get());
   }
 }
 

@@ -20,6 +20,7 @@ TENON_INLINE void Choice::add(const Event& event, bool with_logprobs) {
   }
   reason = event.reason;
   logits_hash = event.logits_hash;
+  receipt = event.receipt;
 }
 
 TENON_INLINE bool Completion::add(const Event& event, bool with_logprobs) {

@@ -130,6 +130,7 @@ class Engine : private detail::SteppedEngine {
     detail::require(request.is_for(capacity_), "request", "was prepared by another engine; prepare it with this one");
     request.set_lease(lease_of(request));
     request.set_head(head_);
+    if (request.options().receipt) request.begin_receipt(full_fingerprint());
     const RequestId id = next_request_++;
     open_.open(id, request, tokenizer_.get(), cache_.ledger());
     return id;

@@ -10,7 +10,8 @@
 namespace tenon {
 
 TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                                            const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool)
+                                            const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool,
+                                            const Receipt* receipt)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
@@ -20,6 +21,11 @@ TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Optio
       pool_(std::move(pool)) {
   std::sort(options_.logits_at.begin(), options_.logits_at.end());
   options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
+  if (receipt) {
+    Receipt begun = *receipt;
+    begun.options = detail::deciding(options_);
+    receipt_.emplace(std::move(begun));
+  }
   if (!options_.logits_at.empty() || scores_tokens() || pool_.pools()) scores_ = std::make_shared<Scores>();
 }
 
@@ -78,6 +84,7 @@ TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string tex
               .scores = scores_,
               .started = started_};
   if (options_.logits_hash) event.logits_hash = logits_hash_;
+  if (receipt_) event.receipt = receipt_->finished(reason);
   return event;
 }
 
