@@ -45,7 +45,7 @@ class Model {
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
-  std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
+  std::int64_t created() const { return created_; }                // seconds since 1970, when it was loaded
   const std::string& fingerprint() const { return fingerprint_; }  // short
 
   AdapterNames& adapters() { return *adapters_; }

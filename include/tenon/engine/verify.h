@@ -47,6 +47,8 @@ ReceiptCheck failed_check(const Error& error);
 
 namespace detail {
 
+ReceiptCheck differs(std::string field, std::optional<int> position, std::string why);
+
 // Verifies receipts in one engine. E: Engine or AnyEngine, with no other request open.
 template <class E>
 class ReceiptVerifier {
@@ -100,10 +102,9 @@ class ReceiptVerifier {
 
   ReceiptCheck check_fingerprint(const Receipt& receipt) const {
     if (receipt.fingerprint == engine_.full_fingerprint()) return {};
-    return {
-        .holds = false,
-        .field = "fingerprint",
-        .why = "this engine's is " + std::string(engine_.full_fingerprint()) + " (" + engine_.numeric_class() + ")"};
+    return differs(
+        "fingerprint", {},
+        "this engine's is " + std::string(engine_.full_fingerprint()) + " (" + engine_.numeric_class() + ")");
   }
 
   void take(const Event& event) {
