@@ -135,6 +135,7 @@ MenuEntry menu_entry() {
                                          .prefix_reuse = s.prefix_reuse,
                                          .on_step = s.on_step};
             if (!s.guesses) options.draft_tokens = 0;
+            if (s.takes_all_guesses) options.draft_gain = 0;
             auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler, attention, options);
             box->engine().adapter_policy() = s.lora;
             if (!s.guesses_from_others) box->engine().draft_policy() = tenon::SuffixDraft(0);

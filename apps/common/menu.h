@@ -27,6 +27,7 @@ struct EngineSettings {
   bool prefix_reuse = true;
   bool guesses = false;                                  // tokens are guessed
   bool guesses_from_others = false;                      // also from other texts of a client
+  bool takes_all_guesses = false;                        // also where they do not pay
   tenon::KvType cache_element = tenon::KvType::float32;  // of MenuEntry::kv
   bool direct_attention = false;                         // of MenuEntry::attention
   tenon::StepObserver on_step = {};

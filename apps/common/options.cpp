@@ -246,6 +246,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .prefix_reuse = options.prefix_reuse,
                              .guesses = options.draft != "none" && can_draft,
                              .guesses_from_others = options.draft == "suffix",
+                             .takes_all_guesses = options.takes_all_guesses,
                              .cache_element = element_of(options.kv),
                              .direct_attention = options.attention == "direct",
                              .on_step = options.on_step});

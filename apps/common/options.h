@@ -32,6 +32,7 @@ struct ModelOptions {
   int max_wait_ms = 50;  // used by the static scheduler
   int guests = 0;        // used by the fair scheduler: sequences beyond `batch`, for clients with none running
   bool prefix_reuse = true;
+  bool takes_all_guesses = false;  // for verification, whose predictions are right
   tenon::StepObserver on_step = {};
   std::uint64_t seed = 0;
 };

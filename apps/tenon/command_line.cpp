@@ -207,7 +207,8 @@ constexpr const char* kRunHelp =
     "\"priority\": 0,\n"
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
-    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": "
+    "   \"logits_hash\": true, \"receipt\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, "
+    "\"finish_within_budget\": "
     "false,\n"
     "   \"parse_special\": false, \"skip_special_tokens\": false, \"regex\": \"[0-9]+\", \"grammar\": \"root ::= "
     "...\",\n"
@@ -220,7 +221,7 @@ constexpr const char* kRunHelp =
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
     "[0.1]},\n"
     "   \"nll_mean\": 3.2, \"logprobs\": [-0.1], \"top_logprobs\": [[{\"id\": 3, \"logprob\": -0.1}]],\n"
-    "   \"logits_hash\": \"16 hexadecimal digits\", \"choices\": [{...}, ...] where n > 1}\n"
+    "   \"logits_hash\": \"16 hexadecimal digits\", \"receipt\": {...}, \"choices\": [{...}, ...] where n > 1}\n"
     "or {\"id\": \"a\", \"error\": \"...\"}.\n"
     "Lines of OpenAI's batch files, {\"custom_id\", \"method\", \"url\", \"body\"}, are answered as its batches are.\n"
     "The last line on stderr counts steps, preemptions, prefix_hit_tokens, "
@@ -308,6 +309,24 @@ Action add_run(CLI::App& app, RunCommand& c) {
   add_chat_template(app, c.chat_template);
   app.footer(kRunHelp);
   return [&c] { return run(c); };
+}
+
+constexpr const char* kVerifyHelp =
+    "A line is a receipt, or an answer that has one, as `tenon run` and the server write them. Its answer is\n"
+    "  {\"id\": \"a\", \"holds\": true}\n"
+    "or {\"id\": \"a\", \"holds\": false, \"field\": \"ids\", \"position\": 3, \"why\": \"...\"}.\n"
+    "Exit status 0: all hold; 1: one does not. The options that decide bits must be those of the run: --weights, "
+    "--head, --kv,\n"
+    "--attention.";
+
+Action add_verify(CLI::App& app, VerifyCommand& c) {
+  add_engine_options(app, c.model);
+  app.add_option("--adapter-root", c.model.adapter_root,
+                 "folder of the adapters that the receipts name; without it, their names are folders")
+      ->check(CLI::ExistingDirectory)
+      ->option_text("ROOT");
+  app.footer(kVerifyHelp);
+  return [&c] { return verify(c); };
 }
 
 constexpr const char* kClassifyHelp =
@@ -623,6 +642,7 @@ int run_command_line(int argc, char** argv) {
   ChatBatchCommand chat_batch_command;
   RunCommand run_command, classify_command;
   EmbedCommand embed_command;
+  VerifyCommand verify_command;
   TokensCommand tokens_command;
   ConstrainCommand constrain_command;
   InspectCommand inspect_command;
@@ -641,6 +661,7 @@ int run_command_line(int argc, char** argv) {
   add("chat-batch", "Continues several prompts side by side, each with its own adapter", chat_batch_command,
       add_chat_batch);
   add("run", "Answers requests: JSON lines in, JSON lines out, all in one engine", run_command, add_run);
+  add("verify", "Checks receipts: computes their answers again, JSON lines in and out", verify_command, add_verify);
   add("classify", "Classifies texts, JSON lines in and out", classify_command, add_classify);
   add("embed", "Makes embeddings of texts, JSON lines in and out", embed_command, add_embed);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);

@@ -74,6 +74,11 @@ struct EmbedCommand {
 };
 int embed(const EmbedCommand& command);
 
+struct VerifyCommand {
+  ModelOptions model;
+};
+int verify(const VerifyCommand& command);
+
 struct TokensCommand {
   std::string model;  // empty: the default model
   bool decode = false;

@@ -3,6 +3,7 @@
 #include "conversation/call_constraint.h"
 #include "output.h"
 #include "tenon/constrain/constraints.h"
+#include "tenon/io/fields.h"
 #include "tenon/io/file.h"
 
 namespace program {
@@ -48,6 +49,38 @@ RequestConstraints::Compilers& RequestConstraints::compilers(const char* field) 
         std::make_unique<Compilers>(tenon::constrain::Vocabulary::from(*tokenizer_, config_.vocab, config_.eos));
   }
   return *compilers_;
+}
+
+std::shared_ptr<const tenon::Constraint> RequestConstraints::from(const ConstraintText& text) {
+  switch (text.kind) {
+    case ConstraintText::Kind::none:
+      return nullptr;
+    case ConstraintText::Kind::schema:
+      return schema(text.schema);
+    case ConstraintText::Kind::regex:
+      return regex(text.text);
+    case ConstraintText::Kind::grammar:
+      return grammar(text.text);
+    case ConstraintText::Kind::choice:
+      return choice(text.choices);
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const tenon::Constraint> RequestConstraints::from(const tenon::ConstraintSource& source) {
+  constexpr tenon::JsonLimits kLimits{.refusal = tenon::Error::Kind::invalid_request};
+  if (source.kind == "schema")
+    return schema(tenon::parse_json<tenon::OrderedJson>(source.text, "constraint.text", kLimits));
+  if (source.kind == "regex") return regex(source.text);
+  if (source.kind == "grammar") return grammar(source.text);
+  if (source.kind == "choice") {
+    const tenon::Json list = tenon::parse_json(source.text, "constraint.text", kLimits);
+    const tenon::Json named{{"text", list}};
+    return choice(tenon::Fields(named, "constraint", {}, tenon::Error::Kind::invalid_request).strings("text"));
+  }
+  throw tenon::Error(
+      tenon::Error::Kind::unsupported, "constraint.kind",
+      "\"" + tenon::printable(source.kind, 60) + "\" is not supported; supported: schema, regex, grammar, choice");
 }
 
 std::shared_ptr<const tenon::Constraint> RequestConstraints::schema(const tenon::OrderedJson& schema) {

@@ -6,6 +6,7 @@
 
 #include "conversation/chat_template.h"
 #include "conversation/tool_choice.h"
+#include "request_line.h"
 #include "tenon/core/constraint.h"
 #include "tenon/core/request.h"
 #include "tenon/io/json.h"
@@ -21,6 +22,9 @@ class RequestConstraints {
   RequestConstraints(const tenon::Tokenizer* tokenizer, const tenon::ModelConfig& config);
   ~RequestConstraints();
 
+  std::shared_ptr<const tenon::Constraint> from(const ConstraintText& text);  // null: none
+  // Made again from a receipt. Field: constraint, where no constraint is of that kind.
+  std::shared_ptr<const tenon::Constraint> from(const tenon::ConstraintSource& source);
   std::shared_ptr<const tenon::Constraint> schema(const tenon::OrderedJson& schema);
   std::shared_ptr<const tenon::Constraint> schema_file(const std::string& path);
   std::shared_ptr<const tenon::Constraint> regex(const std::string& pattern);

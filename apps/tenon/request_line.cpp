@@ -11,6 +11,7 @@
 #include "output.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
+#include "tenon/engine/receipt.h"
 #include "tenon/io/fields.h"
 
 namespace program {
@@ -41,6 +42,7 @@ void refuse_unknown(const Fields& fields) {
                                      "logits_at",
                                      "nll",
                                      "logits_hash",
+                                     "receipt",
                                      "schema",
                                      "delay_ms",
                                      "cache_salt",
@@ -128,6 +130,7 @@ tenon::Options options_of(const Fields& fields, const tenon::Options& defaults) 
   o.logits_at = integers(fields, "logits_at", 0);
   o.nll = fields.boolean("nll", false);
   o.logits_hash = fields.boolean("logits_hash", false);
+  o.receipt = fields.boolean("receipt", false);
   o.priority = fields.integer("priority", std::numeric_limits<int>::min(), kLargest, 0);
   o.n = fields.integer("n", 1, kLargest, 1);
   o.best_of = fields.integer("best_of", 0, kLargest, 0);
@@ -311,7 +314,9 @@ void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defa
   read_batch_line(line, number, *out.batch, ordered);
   defaults.options.seed += static_cast<std::uint64_t>(number);
   const Json json = ordered;
-  read_request(Fields(json, "body", {}, Error::Kind::invalid_request), ordered, defaults, out);
+  const Fields fields(json, "body", {}, Error::Kind::invalid_request);
+  read_request(fields, ordered, defaults, out);
+  if (out.request.options.receipt) fields.refuse("receipt", "is for lines of `tenon run`, not of a batch file");
 }
 
 }  // namespace
@@ -351,6 +356,9 @@ AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer, bool norma
 }
 
 namespace {
+
+// On one line, in ASCII; bytes that are no UTF-8 become U+FFFD.
+std::string ascii_json(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 constexpr auto append_number = [](std::string& out, const auto& value) { append_json_number(out, value); };
 
@@ -394,6 +402,7 @@ void append_answer(std::string& out, const tenon::Choice& answer, const AnswerPa
   }
   if (answer.logits_hash)
     out += formatted(", \"logits_hash\": \"%016llx\"", static_cast<unsigned long long>(*answer.logits_hash));
+  if (answer.receipt) out += ", \"receipt\": " + ascii_json(tenon::to_json(*answer.receipt));
 }
 
 // "logits": [...], "label": 0, or "embedding": [...]

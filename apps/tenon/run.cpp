@@ -43,20 +43,21 @@ std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
   return jobs;
 }
 
-std::shared_ptr<const tenon::Constraint> compiled(const ConstraintText& text, RequestConstraints& constraints) {
+// The constraint as a receipt holds it.
+tenon::ConstraintSource source_of(const ConstraintText& text) {
   switch (text.kind) {
     case ConstraintText::Kind::none:
-      return nullptr;
+      return {};
     case ConstraintText::Kind::schema:
-      return constraints.schema(text.schema);
+      return {"schema", text.schema.dump()};
     case ConstraintText::Kind::regex:
-      return constraints.regex(text.text);
+      return {"regex", text.text};
     case ConstraintText::Kind::grammar:
-      return constraints.grammar(text.text);
+      return {"grammar", text.text};
     case ConstraintText::Kind::choice:
-      return constraints.choice(text.choices);
+      return {"choice", tenon::Json(text.choices).dump()};
   }
-  return nullptr;
+  return {};
 }
 
 // Replaces the text of a prompt by its tokens.
@@ -110,7 +111,8 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
     ParsedRequest& line = job.line;
     if (!line.error.empty()) continue;
     try {
-      line.request.constraint = compiled(line.constraint, constraints);
+      line.request.constraint_source = source_of(line.constraint);
+      line.request.constraint = constraints.from(line.constraint);
       if (!line.prediction.empty() && engine.tokenizer())
         line.request.prediction = engine.tokenizer()->encode(line.prediction);
       if (line.conversation && line.batch)

@@ -22,6 +22,7 @@
 #include "tenon/engine/engine.h"
 #include "tenon/engine/model_draft.h"
 #include "tenon/engine/service.h"
+#include "tenon/engine/verify.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/gpt2.h"

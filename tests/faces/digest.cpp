@@ -16,6 +16,7 @@
 
 #include "tenon/core/exact_math.h"
 #include "tenon/core/hash.h"
+#include "tenon/engine/receipt.h"
 #include "tenon/model/adapter_sites.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/rotary.h"
@@ -120,6 +121,10 @@ void print_engine(const char* name, Engine&& engine, int vocab, const std::vecto
   for (const Completion& completion : engine.complete(requests(vocab, adapters))) add_completion(digest, completion);
   digest.print(name);
   std::printf("%-24s %s\n", (std::string(name) + " fingerprint").c_str(), engine.fingerprint().c_str());
+  Request receipted = requests(vocab, {{}}).at(1);
+  receipted.options.receipt = true;
+  const std::string receipt = hex_digits(engine.complete(receipted).receipt->digest);
+  std::printf("%-24s %s\n", (std::string(name) + " receipt").c_str(), receipt.c_str());
 }
 
 ModelConfig small_model(std::string_view type, int heads, int kv_heads) {
@@ -134,12 +139,14 @@ ModelConfig small_model(std::string_view type, int heads, int kv_heads) {
 
 // The plain C++ kernels, in which compilers may contract.
 struct Portable : Cpu {
+  static constexpr NumericClass<Portable> numeric_class{"exact"};
   explicit Portable(CpuOptions options = {}) : Cpu({.threads = options.threads, .isa = Isa::portable}) {}
 };
 
 // A variant of a user's own, compiled with the user's flags.
 struct Clipped {
   static constexpr bool materialises_scores = false;
+  static constexpr NumericClass<Clipped> numeric_class{"clipped"};
   float cap = 0.25f;
   float score(int, int, int head, float s) const { return s > cap ? cap : head == 1 ? -s : s; }
   bool mask(int query, int key) const { return query - key < 4 || key % 2 == 0; }

@@ -14,15 +14,29 @@
 namespace serve {
 namespace {
 
+constexpr const char* kReceiptHeader = "x-tenon-receipt";
+
+// A client of OpenAI's cannot add fields to a body everywhere: a header asks for receipts, too.
+void ask_receipts(const HttpRequest& request, std::string_view path, Asked& asked) {
+  if (trimmed(request.header(kReceiptHeader)) != "1") return;
+  if (path != "/v1/completions" && path != "/v1/chat/completions") {
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + std::string(kReceiptHeader) + "` is for /v1/completions and /v1/chat/completions",
+                   kReceiptHeader);
+  }
+  for (tenon::Request& each : asked.requests) each.options.receipt = true;
+}
+
 // make(model, body): what is asked, and who writes the answer.
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   const unsigned roles = find_route("POST", path).roles;
-  http.route("POST", path, [&serving, make, roles](const HttpRequest& request, HttpResponse& response) {
+  http.route("POST", path, [&serving, make, roles, path](const HttpRequest& request, HttpResponse& response) {
     const auto exchange = std::make_shared<Exchange>(serving, request, request_id(request, response));
     const auto error = attempt(request, response, [&] {
       Model& model = exchange->enter(check_key(serving, request, roles));
       Asked asked = make(model, request.body);
+      ask_receipts(request, path, asked);
       tell_ignored(response, serving, asked.ignored);
       exchange->serve(std::move(asked), response);
     });

@@ -187,6 +187,7 @@ constexpr FieldSchema kSchemas[] = {
     {"top_logprobs", kChat, R"({"type":"integer","minimum":0,"maximum":20})"},
     {"prompt_logprobs", kOpenAi, kCount},
     {"return_token_ids", kOpenAi, kBoolean},
+    {"receipt", kSampling, kBoolean},
     {"skip_special_tokens", kSampling, kBoolean},
     {"role", kMessage, R"({"enum":["system","developer","user","assistant","tool"]})"},
     {"content", kMessage, R"({"anyOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/Part"}}]})"},

@@ -6,6 +6,7 @@
 
 #include "serve/api/body.h"
 #include "serve/api/request_fields.h"
+#include "tenon/core/request.h"
 
 namespace serve {
 
@@ -16,6 +17,21 @@ struct AnswerForm {
   std::string text = {};                  // Kind::regex; Kind::grammar: GBNF
   std::vector<std::string> choices = {};  // Kind::choice
   std::string field = {};                 // that asks for it, as the client calls it
+
+  // As a receipt holds it, and `tenon verify` reads it.
+  tenon::ConstraintSource source() const {
+    switch (kind) {
+      case Kind::schema:
+        return {"schema", schema.dump()};
+      case Kind::regex:
+        return {"regex", text};
+      case Kind::grammar:
+        return {"grammar", text};
+      case Kind::choice:
+        return {"choice", tenon::Json(choices).dump()};
+    }
+    return {};
+  }
 
   bool is_same(const AnswerForm& other) const {
     // The order of keys is no difference: tenon::Json sorts them.

@@ -74,6 +74,7 @@ void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequ
 // vLLM's answers show the prompt's log-probabilities beside those of the answer.
 void read_prompt_details(const RequestFields& f, const RequestLimits& limits, SamplingRequest& out) {
   out.return_token_ids = f.boolean("return_token_ids", false);
+  out.options.receipt = f.boolean("receipt", false);
   if (f.has("prompt_logprobs")) out.prompt_logprobs = f.integer_or("prompt_logprobs", 0, 0, limits.max_alternatives);
   if (out.prompt_logprobs && out.stream) f.refuse("prompt_logprobs", "is not supported in a stream");
   out.options.prompt_logprobs = out.prompt_logprobs.value_or(-1);

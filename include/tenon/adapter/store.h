@@ -234,6 +234,7 @@ class AdapterStore {
       for (const AdapterUse& use : uses) {
         handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
         made.identity += handles.back()->digest() + "*" + detail::hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+        made.digests.push_back(handles.back()->digest());
         handles.back()->describe(made);
         detail::require_sum(use, uses.size() == 1, !made.invocation.empty(), handles.back()->beyond_updates());
       }

@@ -18,6 +18,7 @@
 #include "tenon/core/elements.h"
 #include "tenon/core/logits_processor.h"
 #include "tenon/core/low_rank.h"
+#include "tenon/core/numeric_class.h"
 #include "tenon/core/panels.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/views.h"
@@ -378,6 +379,16 @@ concept AttentionPolicy = std::is_trivially_copyable_v<P> &&
 /// DirectAttention's if it is true, FlashAttention's if it is false.
 template <class P>
 concept AttentionVariant = AttentionPolicy<P> &&(ScoresKeys<P> || MasksKeys<P>);
+
+// ---- Names of arithmetic: for the fingerprint of an engine.
+
+/// Refinement of a weight format, an element of keys and values, an attention, a device or a model family: a static
+/// constexpr NumericClass<P> `numeric_class` names its arithmetic. Without it, a fingerprint has the type's name in the
+/// compiler's spelling, which differs between compilers.
+template <class P>
+concept NamesNumericClass = requires {
+  { P::numeric_class } -> std::same_as<const NumericClass<P>&>;
+};
 
 // ---- Request::logits_processor: concept LogitsProcessor, a user's pure function over a row of logits
 // (core/logits_processor.h).

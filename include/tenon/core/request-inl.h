@@ -50,7 +50,10 @@ TENON_INLINE void validate(const Options& o) {
           "must be a finite number above 0");
   require(std::isfinite(o.presence_penalty), "presence_penalty", "must be a finite number");
   require(std::isfinite(o.frequency_penalty), "frequency_penalty", "must be a finite number");
-  for (const auto& bias : o.logit_bias) require(!std::isnan(bias.second), "logit_bias", "must not be NaN");
+  for (const auto& bias : o.logit_bias) {
+    require(!std::isnan(bias.second), "logit_bias", "must not be NaN");
+    require(!o.receipt || std::isfinite(bias.second), "logit_bias", "must be finite beside receipt");
+  }
   for (const auto& stop : o.stop) require(!stop.empty(), "stop", "must not hold an empty string");
   require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
   require(o.prompt_logprobs >= -1, "prompt_logprobs", "must be 0 or more (or -1: none)");
@@ -59,6 +62,7 @@ TENON_INLINE void validate(const Options& o) {
   if (o.pooling != Pooling::none) {
     require(o.max_new_tokens == 0, "max_new_tokens", "must be 0 for an embedding or a classification");
     require(o.n == 1 && o.best_of <= 1, "n", "must be 1 for an embedding or a classification");
+    require(!o.receipt, "receipt", "is for generated text, not for an embedding or a classification");
     require(o.logits_at.empty() && !o.nll && o.prompt_logprobs < 0, "logits_at",
             "and other scores of the prompt cannot be combined with an embedding or a classification");
   }

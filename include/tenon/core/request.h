@@ -58,6 +58,7 @@ struct Options {
   Pooling pooling = Pooling::none;    ///< an embedding or class logits, not text: then max_new_tokens must be 0
   bool finish_within_budget = false;  ///< a constraint's text is brought to its end within max_new_tokens
   bool logits_hash = false;           ///< returns 64 bits over the raw logits of all new tokens, to verify the promise
+  bool receipt = false;               ///< returns a Receipt, from which the answer can be computed again and compared
   int priority = 0;                   ///< larger runs sooner, if the scheduler reads it
   int client = 0;                     ///< account that a fair scheduler charges; requests of equal numbers share one
   /// Number of sequences that its client sent before this one in the same batch. A fair scheduler runs low ones first.
@@ -88,7 +89,8 @@ struct AdapterLease {
   std::vector<TokenId> invocation = {};
   /// The adapter's own classification head; null: it has none.
   std::shared_ptr<const ClassifierHead> head = {};
-  AdapterTask task = AdapterTask::text;  ///< of the adapters; of several, one that is not `text`
+  AdapterTask task = AdapterTask::text;   ///< of the adapters; of several, one that is not `text`
+  std::vector<std::string> digests = {};  ///< of the adapters, in the order of the request
 };
 
 /// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.
@@ -101,6 +103,14 @@ struct Patience {
       : until(moment), wanted(std::move(still_wanted)) {}
 };
 
+/// The text that a constraint was made from. A receipt holds it, so that the constraint can be made again.
+struct ConstraintSource {
+  std::string kind = {};  ///< "schema", "regex", "grammar", "choice", or your own word; empty: unknown
+  std::string text = {};  ///< a schema or a choice as JSON, else as it is
+
+  friend bool operator==(const ConstraintSource&, const ConstraintSource&) = default;
+};
+
 /// A request: exactly one of prompt and input_ids, and what it runs with.
 struct Request {
   std::string prompt = {};                            ///< text, for engines with a tokenizer
@@ -108,6 +118,7 @@ struct Request {
   std::vector<AdapterUse> adapters = {};              ///< none: the plain model
   AdapterLease lease = {};                            ///< lease of `adapters`, if the caller took one (Engine::lease)
   std::shared_ptr<const Constraint> constraint = {};  ///< null: any tokens
+  ConstraintSource constraint_source = {};            ///< of `constraint`; needed with Options::receipt alone
   AnyLogitsProcessor logits_processor = {};           ///< your own pure function, called before the penalties
   Options options = {};
   bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
@@ -150,6 +161,8 @@ struct Scores {
   std::vector<float> class_logits;  ///< [labels] for Pooling::classify
 };
 
+struct Receipt;  // engine/receipt.h
+
 /// An event of a request: a token, the end of a choice, or an error.
 struct Event {
   enum class Kind { token, finished, error };
@@ -168,6 +181,7 @@ struct Event {
   std::shared_ptr<const Scores> scores = {};       ///< Kind::finished of choice 0, if asked for
   std::optional<std::uint64_t> logits_hash = {};   ///< Kind::finished, if asked for
   GuessCounts guesses = {};                        ///< Kind::finished
+  std::shared_ptr<const Receipt> receipt = {};     ///< Kind::finished, if asked for
   TimePoint started{};                             ///< Kind::finished: when its first step began; {}: it had none
   TimePoint came{};  ///< when the step that brought it had ended, if a Service sent it; else {}
 };

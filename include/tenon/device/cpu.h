@@ -42,6 +42,7 @@ struct CpuOptions {
 class Cpu {
  public:
   static constexpr std::string_view name = "cpu";
+  static constexpr NumericClass<Cpu> numeric_class{"exact"};
   using Options = CpuOptions;
 
   /// Zeroed memory that begins at a page of 4 KiB, on huge pages where the system has them. Pages that are never

@@ -39,6 +39,8 @@ class AnyEngine {
   virtual std::size_t weight_bytes() const = 0;
   virtual MemoryUse device_memory() const = 0;
   virtual std::string fingerprint() const = 0;
+  virtual std::string full_fingerprint() const = 0;
+  virtual std::string numeric_class() const = 0;
 
   /// The resident adapters; from any thread, as lease(). Empty for engines that add none at run time.
   virtual std::vector<AdapterInfo> adapters() = 0;
@@ -73,6 +75,8 @@ class EngineBox final : public AnyEngine {
   std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
   MemoryUse device_memory() const override { return engine_.device_memory(); }
   std::string fingerprint() const override { return engine_.fingerprint(); }
+  std::string full_fingerprint() const override { return engine_.full_fingerprint(); }
+  std::string numeric_class() const override { return engine_.numeric_class(); }
 
   std::vector<AdapterInfo> adapters() override {
     if constexpr (kAddsAdapters)

@@ -21,6 +21,7 @@ TENON_INLINE void Choice::add(const Event& event, bool with_logprobs) {
   reason = event.reason;
   logits_hash = event.logits_hash;
   guesses = event.guesses;
+  receipt = event.receipt;
 }
 
 TENON_INLINE bool Completion::add(const Event& event, bool with_logprobs) {

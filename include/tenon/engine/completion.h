@@ -32,6 +32,7 @@ struct Choice {
   std::vector<std::vector<TokenLogprob>> top_logprobs;  ///< [ids] likewise
   std::optional<std::uint64_t> logits_hash;             ///< if Options::logits_hash
   GuessCounts guesses;                                  ///< how it came, not what it says
+  std::shared_ptr<const Receipt> receipt;               ///< if Options::receipt (engine/receipt.h)
 
   /// Adds an event of this choice.
   void add(const Event& event, bool with_logprobs);

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -33,8 +34,8 @@ class Drafter {
   /// Adds guesses to the slices of the plan that queue.plan() has just made. Guesses come last: they take the rows that
   /// EngineOptions::token_budget has left, and cache that is free. Returns their number.
   template <DraftPolicy P, class Queue, CacheLedger L>
-  int extend(P& policy, Queue& queue, const Plan& plan, L& ledger, ActiveRequests& active,
-             const DraftSettings& settings) {
+  std::uint64_t extend(P& policy, Queue& queue, const Plan& plan, L& ledger, ActiveRequests& active,
+                       const DraftSettings& settings) {
     const int left = settings.rows - plan.rows;
     if (settings.tokens <= 0 || left <= 0) return 0;
     slices_.clear();
@@ -51,14 +52,14 @@ class Drafter {
     if (offers_.empty()) return 0;
     const bool has_others = offers_.size() < plan.slices.size();
     choose_guesses(offers_, {plan.rows, picking, left, has_others, settings.gain}, cost_);
-    int count = 0;
+    std::uint64_t count = 0;
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       if (offers_[i].taken == 0) continue;
       GuessRecord& record = active.output(plan.slices[slices_[i]].seq).guesses();
       const int taken =
           queue.guess(slices_[i], record.offered().first(static_cast<std::size_t>(offers_[i].taken)), ledger);
       record.take(static_cast<std::size_t>(taken));
-      count += taken;
+      count += static_cast<std::uint64_t>(taken);
     }
     return count;
   }

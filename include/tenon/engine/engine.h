@@ -131,6 +131,7 @@ class Engine : private detail::SteppedEngine {
     detail::require(request.is_for(capacity_), "request", "was prepared by another engine; prepare it with this one");
     request.set_lease(lease_of(request));
     request.set_head(head_);
+    if (request.options().receipt) request.begin_receipt(full_fingerprint());
     const RequestId id = next_request_++;
     open_.open(id, request, tokenizer_.get(), cache_.ledger());
     return id;
@@ -209,28 +210,36 @@ class Engine : private detail::SteppedEngine {
   }
   const EngineStats& stats() const { return stats_; }
 
-  /// Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights.
-  std::string fingerprint() const {
-    std::uint64_t weights = weights_.hash();
+  /// The canonical name of the numeric class (numeric_class_of).
+  std::string numeric_class() const {
+    std::string name;
+    if constexpr (ChoosesElement<CacheViewT>)
+      name = with_kv_type(cache_.shape().element, [&]<class E>(std::type_identity<E>) { return class_with<E>(); });
+    else
+      name = class_with<typename CacheViewT::Element>();
     if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) {
       static_assert(NamesArchitecture<DeviceP>,
                     "tenon: this Device lacks architecture(), which formats and attentions on tensor cores need; see "
                     "docs/policies.md#device");
-      weights = mix64(weights ^ device_.architecture());
+      name += ", architecture " + std::to_string(device_.architecture());
     }
-    if constexpr (ChoosesElement<CacheViewT>)
-      return with_kv_type(cache_.shape().element,
-                          [&]<class E>(std::type_identity<E>) { return fingerprint_with<E>(weights); });
-    else
-      return fingerprint_with<typename CacheViewT::Element>(weights);
+    return name;
   }
+  /// 64 hexadecimal digits for numeric class, configuration, tokenizer and weights: engines with equal ones give equal
+  /// bits. The first call reads all weights.
+  const std::string& full_fingerprint() const {
+    if (fingerprint_.empty())
+      fingerprint_ = fingerprint_of(numeric_class(), config_, tokenizer_.get(), weights_.hash(options_.threads));
+    return fingerprint_;
+  }
+  std::string fingerprint() const { return short_fingerprint(full_fingerprint()); }  ///< "fp_" and 16 of the digits
 
  private:
   // An element or attention chosen at run time counts like the same type.
   template <class Element>
-  std::string fingerprint_with(std::uint64_t weights) const {
+  std::string class_with() const {
     const auto of = [&]<class A>(const A& attention) {
-      return fingerprint_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention, weights);
+      return numeric_class_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention);
     };
     if constexpr (std::is_same_v<AttentionP, AnyAttention>)
       return attention_.direct ? of(DirectAttention{}) : of(FlashAttention{});
@@ -276,12 +285,10 @@ class Engine : private detail::SteppedEngine {
 
   // Adds guesses to the plan that the queue has just made.
   void draft([[maybe_unused]] const Plan& plan) {
-    if constexpr (kDrafts) {
-      const DraftSettings settings{options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab};
-      const int drafted =
-          drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(), settings);
-      stats_.drafted += static_cast<std::uint64_t>(drafted);
-    }
+    if constexpr (kDrafts)
+      stats_.drafted +=
+          drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(),
+                          {options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab});
   }
 
   void assemble(const Plan& plan, Step& step, TimePoint now) {
@@ -438,5 +445,6 @@ class Engine : private detail::SteppedEngine {
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;
   EngineStats stats_;
+  mutable std::string fingerprint_;  // empty: not asked for yet
 };
 }  // namespace tenon

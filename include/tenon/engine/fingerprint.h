@@ -1,57 +1,101 @@
-// The numeric class of an engine: engines with equal fingerprints give equal bits, whatever their schedulers, caches,
-// batches and threads.
+// Fingerprints: engines with equal ones give equal bits, whatever their schedulers, caches, batches, threads, compilers
+// and instruction sets.
 #pragma once
 #include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
-#include "tenon/core/hash.h"
+#include "tenon/core/numeric_class.h"
 #include "tenon/model/config.h"
 #include "tenon/model/with_model.h"
-#include "tenon/version.h"
+#include "tenon/tokenizer/bpe.h"
 
 namespace tenon {
 
 namespace detail {
-// A name for a type that is stable within a compiler; the promise is made for one build.
+
 template <class T>
-constexpr std::string_view type_name() {
+constexpr std::string_view compiler_name() {
   return __PRETTY_FUNCTION__;
 }
 
-// The name of the family that the engine runs.
+// The name of a policy's arithmetic. A policy without one gets its type's name in the compiler's spelling: such
+// fingerprints compare within one compiler.
+template <class P>
+constexpr std::string_view class_name() {
+  if constexpr (NamesNumericClass<P>)
+    return P::numeric_class.name;
+  else
+    return compiler_name<P>();
+}
+template <>
+constexpr std::string_view class_name<float>() {
+  return "float32";
+}
+template <>
+constexpr std::string_view class_name<bfloat16>() {
+  return "bfloat16";
+}
+template <>
+constexpr std::string_view class_name<float16>() {
+  return "float16";
+}
+template <>
+constexpr std::string_view class_name<std::int8_t>() {
+  return "int8";
+}
+
+template <class Model, class List>
+inline constexpr bool is_listed = false;
+template <class Model, class... Models>
+inline constexpr bool is_listed<Model, ModelList<Models...>> = (std::is_same_v<Model, Models> || ...);
+
+// The library's families are named by their model_type. A family of a user's own may have the model_type of one of
+// these.
 template <class Model>
 std::string_view family_name(const ModelConfig& config) {
   if constexpr (ChoosesFamily<Model>)
-    return Model::of(config.model_type, [](auto family) { return type_name<decltype(family)>(); });
+    return Model::of(config.model_type, [&](auto family) { return family_name<decltype(family)>(config); });
+  else if constexpr (is_listed<Model, BuiltInModels>)
+    return Model::model_type;
   else
-    return type_name<Model>();
+    return class_name<Model>();
 }
+
+std::string hex_of(std::uint64_t bits);
+
 }  // namespace detail
 
-/// A hash over every field of a configuration that enters the arithmetic.
-std::uint64_t hash_of(const ModelConfig& c);
-
-/// "fp_" and 16 hexadecimal digits: a hash over the library's version, the policies that round, the model's sizes and
-/// `weights`, the hash of all weights.
+/// The canonical name of an engine's numeric class, such as "numerics 1, family gpt2, weights int8, head float32, kv
+/// float32, attention flash, device exact". An attention with values has their bits after its name.
 template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
-std::string fingerprint_of(const ModelConfig& config, [[maybe_unused]] const AttentionP& attention,
-                           std::uint64_t weights) {
-  std::uint64_t hash = hash64(kVersion, mix64(weights));
-  for (const std::string_view name :
-       {detail::family_name<Model>(config), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
-        detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
-    hash = hash64(name, hash);
-  }
+std::string numeric_class_of(const ModelConfig& config, [[maybe_unused]] const AttentionP& attention) {
+  std::string name = "numerics " + std::to_string(kNumericsVersion);
+  const auto add = [&name](const char* axis, std::string_view of) {
+    name.append(", ").append(axis).append(" ").append(of);
+  };
+  add("family", detail::family_name<Model>(config));
+  add("weights", detail::class_name<WeightP>());
+  add("head", detail::class_name<HeadP>());
+  add("kv", detail::class_name<Element>());
+  add("attention", detail::class_name<AttentionP>());
   if constexpr (CarriesValues<AttentionP>) {
-    for (const double value : attention.values()) hash = mix64(hash ^ std::bit_cast<std::uint64_t>(value));
+    for (const double value : attention.values()) name += " " + detail::hex_of(std::bit_cast<std::uint64_t>(value));
   }
-  hash = mix64(hash ^ hash_of(config));
-  std::string text = "fp_";
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[hash >> shift & 15];
-  return text;
+  add("device", detail::class_name<DeviceP>());
+  return name;
 }
+
+/// 64 hexadecimal digits: SHA-256 over the canonical name of the numeric class, the fields of the configuration that
+/// enter the arithmetic, the tokenizer (null: none) and `weights`, the hash of all weights. The tokenizer
+/// counts by the bytes of each token, the special tokens, and the tokens around a prompt: all that gives ids a meaning.
+std::string fingerprint_of(std::string_view numeric_class, const ModelConfig& config, const Tokenizer* tokenizer,
+                           std::uint64_t weights);
+
+/// "fp_" and the first 16 digits of a fingerprint.
+std::string short_fingerprint(std::string_view fingerprint);
 
 }  // namespace tenon
 

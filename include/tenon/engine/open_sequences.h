@@ -132,6 +132,7 @@ class OpenSequences {
     accepted_ += guessed;
     output.guesses().verify(pick.token);
     if (output.options().logits_hash) output.add_to_hash(outcome.row_hash);
+    output.add_to_receipt(pick.token, outcome.row_digest);
     SequenceOutput::Written written;
     try {
       written = output.write(pick.token, eos, queue_.sequence(seq).remaining() == 0);

@@ -15,6 +15,7 @@
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/failure.h"
 #include "tenon/engine/launched_step.h"
+#include "tenon/engine/receipt.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/change_args.h"
@@ -28,8 +29,9 @@ namespace tenon {
 /// A picked token, or why there is none.
 struct PickOutcome {
   std::optional<Pick> pick;
-  std::uint64_t row_hash = 0;  ///< of the raw logits, if options.logits_hash
-  std::string failure;         ///< where pick is empty
+  std::uint64_t row_hash = 0;   ///< of the raw logits, if options.logits_hash
+  Sha256::Digest row_digest{};  ///< likewise, if options.receipt
+  std::string failure;          ///< where pick is empty
   Error::Kind kind = Error::Kind::internal;
 };
 
@@ -152,9 +154,12 @@ class Picker {
   static constexpr int kRows = 128;            // rows of logits in memory at once
   static constexpr std::size_t kMostRuns = 8;  // runs of undecided rows that are computed one by one
 
+  // Whether each row that picks a token is hashed, and so needs all its logits.
+  static bool hashes_rows(const Options& o) { return o.logits_hash || o.receipt; }
+
   // The number of largest logits that decide a row's token: 1, or top_k. 0: all logits are needed.
   static int candidates_of(const Options& o, int vocab) {
-    if (Sampler::processes(o) || o.top_logprobs >= 0 || o.logits_hash) return 0;
+    if (Sampler::processes(o) || o.top_logprobs >= 0 || hashes_rows(o)) return 0;
     if (o.temperature == 0) return 1;
     return o.top_k <= kMostBest && o.top_k < vocab ? o.top_k : 0;
   }
@@ -275,7 +280,7 @@ class Picker {
       ++living;
       const Sequence& s = queue.sequence(row.seq);
       const SequenceOutput& output = active.output(row.seq);
-      const bool whole = !row.pick || output.options().logits_hash ||
+      const bool whole = !row.pick || hashes_rows(output.options()) ||
                          output.wants_logits(row.position, s.prompt_tokens) ||
                          !outcomes_[index(first + i)].failure.empty();
       if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, active), kMostBest))
@@ -386,6 +391,7 @@ class Picker {
       const SampleInput in = input(row, logits, mask, s, active);
       out.pick = sampler.sample(in);
       if (in.options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
+      if (in.options.receipt) out.row_digest = detail::digest_of_row(logits);
     });
     if (failure) out = failed(*failure);
     return out;

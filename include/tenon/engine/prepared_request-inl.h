@@ -6,6 +6,7 @@
 
 #include "tenon/core/require.h"
 #include "tenon/engine/prepared_request.h"
+#include "tenon/engine/receipt.h"
 
 namespace tenon {
 
@@ -76,6 +77,14 @@ TENON_INLINE void check_constraint(const Request& request, int vocab) {
   }
 }
 
+// A receipt holds all that decides the answer. It cannot hold code.
+TENON_INLINE void check_receipt(const Request& request) {
+  if (!request.options.receipt) return;
+  require(!request.logits_processor, "receipt", "cannot be given beside a logits processor, because that is code");
+  require(!request.constraint || !request.constraint_source.kind.empty(), "receipt",
+          "needs constraint_source beside a constraint, so that the constraint can be made again");
+}
+
 // A checkpoint without a language head gives no text, and one without any classification head no classes.
 TENON_INLINE void check_heads(const Request& request, const ModelConfig& config) {
   const Pooling pooling = request.options.pooling;
@@ -109,6 +118,7 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
   detail::check_constraint(prepared.request_, limits.config.vocab);
   detail::check_heads(prepared.request_, limits.config);
   prepared.prediction_ = detail::prediction_of(prepared.request_, limits.config.positions);
+  detail::check_receipt(prepared.request_);
   prepared.pad_ = limits.config.pad;
   prepared.positions_depend_on_prompt_ =
       RotaryFrequencies::depends_on_prompt(limits.config.rotary, prepared.tokens().size());
@@ -183,6 +193,17 @@ TENON_INLINE void PreparedRequest::set_head(std::shared_ptr<const ClassifierHead
 TENON_INLINE void PreparedRequest::set_lease(AdapterLease lease) {
   adapters_from_ = lease.invocation.empty() ? 0 : detail::last_occurrence(tokens(), lease.invocation);
   request_.lease = std::move(lease);
+}
+
+TENON_INLINE void PreparedRequest::begin_receipt(const std::string& fingerprint) {
+  auto receipt = std::make_shared<Receipt>();
+  receipt->fingerprint = fingerprint;
+  receipt->prompt_ids = tokens();
+  detail::require(adapters().size() == lease().digests.size(), "adapters", "are not those of the lease");
+  for (std::size_t i = 0; i < adapters().size(); ++i)
+    receipt->adapters.push_back({adapters()[i].name, lease().digests[i], adapters()[i].weight});
+  if (constraint()) receipt->constraint = request_.constraint_source;
+  receipt_ = std::move(receipt);
 }
 
 // The salt comes last: it is the user's text, and imitates nothing that stands before it.

@@ -49,6 +49,11 @@ class PreparedRequest {
   /// classifies, and for both of one for embeddings (AdapterLease::task).
   void set_head(std::shared_ptr<const ClassifierHead> head);
 
+  /// Begins the receipt that Options::receipt asks for. Call it after set_lease(). fingerprint: of the engine, long.
+  void begin_receipt(const std::string& fingerprint);
+  /// The receipt as far as it is known before the first token; null: none is asked for.
+  const std::shared_ptr<const Receipt>& receipt() const { return receipt_; }
+
   /// The rows that the request pools, with the head of set_head().
   RowPool pool() const { return pool_; }
 
@@ -78,6 +83,7 @@ class PreparedRequest {
   std::optional<TokenId> pad_;  // ModelConfig::pad
   std::shared_ptr<const std::vector<TokenId>> prediction_;
   RowPool pool_;
+  std::shared_ptr<const Receipt> receipt_;
   std::shared_ptr<const void> engine_;  // shared, so that no other engine gets the address
 };
 

@@ -11,7 +11,7 @@ namespace tenon {
 
 TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
                                             const Constraint* constraint, AnyLogitsProcessor processor, RowPool pool,
-                                            GuessRecord guesses)
+                                            GuessRecord guesses, const Receipt* receipt)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
@@ -22,6 +22,11 @@ TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Optio
       guesses_(std::move(guesses)) {
   std::sort(options_.logits_at.begin(), options_.logits_at.end());
   options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
+  if (receipt) {
+    Receipt begun = *receipt;
+    begun.options = detail::deciding(options_);
+    receipt_.emplace(std::move(begun));
+  }
   if (!options_.logits_at.empty() || scores_tokens() || pool_.pools()) scores_ = std::make_shared<Scores>();
 }
 
@@ -81,6 +86,7 @@ TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string tex
               .guesses = guesses_.counts(),
               .started = started_};
   if (options_.logits_hash) event.logits_hash = logits_hash_;
+  if (receipt_) event.receipt = receipt_->finished(reason);
   return event;
 }
 

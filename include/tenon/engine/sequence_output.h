@@ -1,4 +1,4 @@
-// The output of one sequence: its text so far, its constraint, the scores of its prompt, and its logits_hash.
+// The output of one sequence: its text so far, its constraint, the scores of its prompt, its logits_hash and receipt.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/guess_record.h"
+#include "tenon/engine/receipt.h"
 #include "tenon/engine/row_pool.h"
 #include "tenon/engine/stop_matcher.h"
 
@@ -19,9 +20,10 @@ namespace tenon {
 /// The output state of a sequence. The queue stores its tokens.
 class SequenceOutput {
  public:
+  /// receipt: PreparedRequest::receipt.
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
                  const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {}, RowPool pool = {},
-                 GuessRecord guesses = {});
+                 GuessRecord guesses = {}, const Receipt* receipt = nullptr);
 
   RequestId request() const { return request_; }
   int choice() const { return choice_; }
@@ -58,6 +60,11 @@ class SequenceOutput {
   /// row_hash: hash64 of the raw logits that a new token was drawn from, if options().logits_hash.
   void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
 
+  /// row: SHA-256 of the raw logits that `token` was picked from, if options().receipt.
+  void add_to_receipt(TokenId token, const Sha256::Digest& row) {
+    if (receipt_) receipt_->add(token, row);
+  }
+
   /// The event that ends the sequence.
   Event finished(FinishReason reason, std::string text = {});
 
@@ -82,6 +89,7 @@ class SequenceOutput {
   int scored_ = 0;                  // prompt tokens that are scored
   double nll_sum_ = 0;
   std::uint64_t logits_hash_ = 0;
+  std::optional<detail::ReceiptWriter> receipt_;  // empty: none is asked for
   std::string failure_;
   TimePoint started_{};
 };

@@ -1,9 +1,12 @@
 // Loads packed weights from files. Every tensor is checked against the sizes of config.json before anything is
 // allocated. Then blocks of rows stream into the stores.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "tenon/core/concepts.h"
@@ -15,6 +18,28 @@
 #include "tenon/weights/store.h"
 
 namespace tenon {
+
+namespace detail {
+
+// hash64 of each MiB, by several threads, and of these hashes. threads: 0: all cores.
+inline std::uint64_t hash_of_leaves(std::span<const std::byte> bytes, std::uint64_t seed, int threads) {
+  constexpr std::size_t kLeaf = 1 << 20;
+  std::vector<std::uint64_t> leaves((bytes.size() + kLeaf - 1) / kLeaf);
+  const auto hash_every = [&](std::size_t first, std::size_t step) {
+    for (std::size_t i = first; i < leaves.size(); i += step)
+      leaves[i] = hash64(bytes.subspan(i * kLeaf, std::min(kLeaf, bytes.size() - i * kLeaf)), i);
+  };
+  const unsigned wanted =
+      threads > 0 ? static_cast<unsigned>(threads) : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t count = std::min(std::size_t{wanted}, leaves.size());
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < count; ++i) others.push_back(std::async(std::launch::async, hash_every, i, count));
+  if (count > 0) hash_every(0, count);
+  for (auto& each : others) each.get();
+  return hash64(std::as_bytes(std::span(leaves)), seed ^ bytes.size());
+}
+
+}  // namespace detail
 
 /// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors in
 /// float32.
@@ -33,10 +58,11 @@ class DecoderWeights {
   auto matrices() const { return matrices_.contents(); }
   auto heads() const { return heads_.contents(); }
 
-  /// A hash of all packed values, which it reads.
-  std::uint64_t hash() const {
-    const std::uint64_t of_matrices = hash64(matrices()), of_heads = hash64(heads(), of_matrices);
-    return hash64(vectors_.contents(vectors_.bytes()), of_heads);
+  /// A hash of all packed values, which `threads` threads read (0: all cores). Their number does not change it.
+  std::uint64_t hash(int threads) const {
+    const std::uint64_t of_matrices = detail::hash_of_leaves(matrices(), 0, threads);
+    const std::uint64_t of_heads = detail::hash_of_leaves(heads(), of_matrices, threads);
+    return detail::hash_of_leaves(vectors_.contents(vectors_.bytes()), of_heads, threads);
   }
 
  private:

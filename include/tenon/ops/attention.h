@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 
+#include "tenon/core/numeric_class.h"
 #include "tenon/core/require.h"
 
 namespace tenon {
@@ -24,11 +25,13 @@ namespace tenon {
 /// Online softmax over strides of 64 keys and splits of 256 (Dao et al., 2022): memory linear in the length.
 struct FlashAttention final {
   static constexpr bool materialises_scores = false;
+  static constexpr NumericClass<FlashAttention> numeric_class{"flash"};
 };
 
 /// Scores of all rows, heads and keys in memory, then softmax: the baseline that flash attention is measured against.
 struct DirectAttention final {
   static constexpr bool materialises_scores = true;
+  static constexpr NumericClass<DirectAttention> numeric_class{"direct"};
 };
 
 /// One of the two, chosen at run time, over a cache whose element is chosen at run time, too (AnyElementKV).
@@ -43,6 +46,7 @@ struct AnyAttention final {
 /// it.
 struct FlashMma final {
   static constexpr bool materialises_scores = false;
+  static constexpr NumericClass<FlashMma> numeric_class{"flash_mma"};
   static constexpr bool on_tensor_cores = true;
   static constexpr int queries_together = 64;  ///< queries that share a stride of keys: sixteen a warp
 };

@@ -11,7 +11,9 @@ struct BFloat16Code : SixteenBitCode<bfloat16, DType::bf16> {
 };
 
 /// Weight policy: bfloat16 weights in panels, float32 activations and sums.
-struct BFloat16 : PanelWeights<BFloat16Code, bfloat16> {};
+struct BFloat16 : PanelWeights<BFloat16Code, bfloat16> {
+  static constexpr NumericClass<BFloat16> numeric_class{BFloat16Code::name};
+};
 static_assert(WeightPolicy<BFloat16> && WeightCode<BFloat16Code>);
 
 }  // namespace tenon

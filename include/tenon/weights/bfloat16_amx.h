@@ -11,6 +11,8 @@ namespace tenon {
 
 /// Weight policy: bfloat16 weights and activations, summed in AMX's order.
 struct BFloat16Amx {
+  static constexpr NumericClass<BFloat16Amx> numeric_class{"bfloat16_amx"};
+
   using Code = BFloat16Code;
 
   struct View {

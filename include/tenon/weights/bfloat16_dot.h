@@ -11,6 +11,8 @@ namespace tenon {
 
 /// Weight policy: bfloat16 weights and activations, multiplied in pairs.
 struct BFloat16Dot {
+  static constexpr NumericClass<BFloat16Dot> numeric_class{"bfloat16_dot"};
+
   using Code = BFloat16Code;
 
   struct View {

@@ -6,7 +6,9 @@
 namespace tenon {
 
 /// Weight policy: bfloat16 weights and activations on tensor cores.
-struct BFloat16Mma : OperandWeights<BFloat16Code, bfloat16> {};
+struct BFloat16Mma : OperandWeights<BFloat16Code, bfloat16> {
+  static constexpr NumericClass<BFloat16Mma> numeric_class{"bfloat16_mma"};
+};
 static_assert(WeightPolicy<BFloat16Mma>);
 
 }  // namespace tenon

@@ -14,6 +14,8 @@ namespace tenon {
 
 /// Weight policy: bfloat16 weights, row by row, for cuBLASLt.
 struct FastMathBFloat16 {
+  static constexpr NumericClass<FastMathBFloat16> numeric_class{"fast_math_bfloat16"};
+
   using View = BFloat16Rows;
 
   static std::size_t bytes(Shape shape) {

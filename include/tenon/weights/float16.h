@@ -11,7 +11,9 @@ struct Float16Code : SixteenBitCode<float16, DType::f16> {
 };
 
 /// Weight policy: float16 weights in panels, float32 activations and sums.
-struct Float16 : PanelWeights<Float16Code, float16> {};
+struct Float16 : PanelWeights<Float16Code, float16> {
+  static constexpr NumericClass<Float16> numeric_class{Float16Code::name};
+};
 static_assert(WeightPolicy<Float16> && WeightCode<Float16Code>);
 
 }  // namespace tenon

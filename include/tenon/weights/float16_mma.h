@@ -7,7 +7,9 @@
 namespace tenon {
 
 /// Weight policy: float16 weights and activations on tensor cores.
-struct Float16Mma : OperandWeights<Float16Code, float16> {};
+struct Float16Mma : OperandWeights<Float16Code, float16> {
+  static constexpr NumericClass<Float16Mma> numeric_class{"float16_mma"};
+};
 static_assert(WeightPolicy<Float16Mma>);
 
 }  // namespace tenon

@@ -11,6 +11,8 @@ namespace tenon {
 
 /// Weight policy: float32 weights in panels.
 struct Float32 {
+  static constexpr NumericClass<Float32> numeric_class{"float32"};
+
   struct View {
     CodePanels<float> packed;
 

@@ -54,7 +54,9 @@ struct Float8Code {
 
 /// Weight policy: float8 weights in panels, float32 activations and sums.
 template <class Format>
-struct Float8 : PanelWeights<Float8Code<Format>, float8<Format>> {};
+struct Float8 : PanelWeights<Float8Code<Format>, float8<Format>> {
+  static constexpr NumericClass<Float8> numeric_class{Float8Code<Format>::name};
+};
 static_assert(WeightPolicy<Float8<E4M3>> && WeightPolicy<Float8<E5M2>> && WeightCode<Float8Code<E4M3>>);
 
 }  // namespace tenon

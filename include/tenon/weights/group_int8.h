@@ -52,7 +52,9 @@ struct GroupInt8Code {
 };
 
 /// Weight policy: group int8 weights, float32 activations and sums.
-struct GroupInt8 : GroupWeights<GroupInt8Code, GroupInt8Panels> {};
+struct GroupInt8 : GroupWeights<GroupInt8Code, GroupInt8Panels> {
+  static constexpr NumericClass<GroupInt8> numeric_class{GroupInt8Code::name};
+};
 static_assert(WeightPolicy<GroupInt8> && WeightCode<GroupInt8Code>);
 
 }  // namespace tenon

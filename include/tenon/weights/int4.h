@@ -7,7 +7,9 @@ namespace tenon {
 
 /// Weight policy: int4 weights with one scale per `Group` columns, float32 activations and sums.
 template <int Group>
-struct GroupInt4Of : GroupWeights<Int4Code<Group>, Int4Panels> {};
+struct GroupInt4Of : GroupWeights<Int4Code<Group>, Int4Panels> {
+  static constexpr NumericClass<GroupInt4Of> numeric_class{Int4Code<Group>::name};
+};
 using GroupInt4 = GroupInt4Of<32>;
 static_assert(WeightPolicy<GroupInt4> && WeightCode<Int4Code<32>>);
 

@@ -14,6 +14,10 @@ namespace tenon {
 /// Weight policy: int4 weights with one scale per `Group` columns, int8 activations.
 template <int Group>
 struct GroupInt4Act8Of {
+  static constexpr NumericClass<GroupInt4Act8Of> numeric_class{Group == 32   ? "int4_act8"
+                                                               : Group == 64 ? "int4_act8_group64"
+                                                                             : "int4_act8_group128"};
+
   using Code = Int4Code<Group>;
 
   struct View {

@@ -94,7 +94,9 @@ struct Int8Code {
 
 /// Weight policy: int8 weights in panels, float32 activations and sums.
 template <class Granularity>
-struct ZeroPointInt8Of : PanelWeights<Int8Code<Granularity>, std::int8_t> {};
+struct ZeroPointInt8Of : PanelWeights<Int8Code<Granularity>, std::int8_t> {
+  static constexpr NumericClass<ZeroPointInt8Of> numeric_class{Int8Code<Granularity>::name};
+};
 using ZeroPointInt8 = ZeroPointInt8Of<PerRow>;
 static_assert(WeightPolicy<ZeroPointInt8> && WeightCode<Int8Code<PerTensor>>);
 

@@ -13,6 +13,8 @@ namespace tenon {
 
 /// Weight policy: int8 weights and int8 activations.
 struct ZeroPointInt8Act8 {
+  static constexpr NumericClass<ZeroPointInt8Act8> numeric_class{"int8_act8"};
+
   using Code = Int8Code<PerRow>;
 
   struct View {

@@ -33,6 +33,8 @@ struct CodeOf<Base> {
 /// unsupported if a row has a range beyond 3.4e38, which int8 cannot hold.
 template <class Base>
 struct Int8ExactOf : detail::CodeOf<Base> {
+  static constexpr NumericClass<Int8ExactOf> numeric_class{"int8_exact"};
+
   using Approximation = ZeroPointInt8Act8;
 
   struct View : Base::View {

@@ -46,7 +46,9 @@ struct NormalFloat4Code {
 };
 
 /// Weight policy: NormalFloat4 weights, float32 activations and sums.
-struct NormalFloat4 : GroupWeights<NormalFloat4Code, NormalFloat4Panels> {};
+struct NormalFloat4 : GroupWeights<NormalFloat4Code, NormalFloat4Panels> {
+  static constexpr NumericClass<NormalFloat4> numeric_class{NormalFloat4Code::name};
+};
 static_assert(WeightPolicy<NormalFloat4> && WeightCode<NormalFloat4Code>);
 
 }  // namespace tenon

@@ -33,7 +33,10 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
   if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
   if (request.sampling && !request.seed_given) options.seed = random_bits();
   one.options = options;
-  if (request.form) one.constraint = model.constraint(*request.form);
+  if (request.form) {
+    one.constraint = model.constraint(*request.form);
+    one.constraint_source = request.form->source();
+  }
   Asked asked{.stream = request.stream,
               .adapter = name_of(request.adapters),
               .max_new_tokens = options.max_new_tokens,

@@ -88,6 +88,9 @@ void read_details(const RequestFields& f, const RequestLimits& limits, GenerateR
   out.top_tokens = static_cast<int>(f.integer("top_n_tokens", 0, limits.max_alternatives,
                                               "must be >= 0 and <= " + std::to_string(limits.max_alternatives))
                                         .value_or(0));
+  out.options.receipt = f.boolean("receipt", false);
+  if (out.options.receipt && out.stream)
+    f.refuse("receipt", "is not supported when streaming tokens; use /v1/completions");
   if (out.details || out.decoder_input_details || out.stream)
     out.options.top_logprobs = std::max(out.alternatives, out.top_tokens);
   if (out.decoder_input_details) out.options.prompt_logprobs = 0;
@@ -162,6 +165,8 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   read_lengths(parameters, limits, out);
   out.stop = parameters.strings("stop");
   check_stop(out.stop, limits);
+  if (out.options.receipt && !out.stop.empty())
+    parameters.refuse("receipt", "does not go with `" + parameters.name_of("stop") + "` here; use /v1/completions");
   out.form = form_of(body, parameters, /*in_parameters=*/true, unknown);
   read_least(parameters, out);
   out.parse_special = parameters.boolean("parse_special", context.parse_special);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tenon/engine/receipt.h"
+
 namespace serve {
 
 using tenon::Event;
@@ -13,7 +15,8 @@ LoraxWriter::LoraxWriter(GenerateRequest request, const tenon::Tokenizer& tokeni
       tokenizer_(tokenizer),
       terms_(std::move(terms)),
       sequences_(static_cast<std::size_t>(request_.best_of)),
-      open_(sequences_.size()) {
+      open_(sequences_.size()),
+      receipts_(request_.options.receipt ? sequences_.size() : 0) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     sequences_[i].seed = tenon::choice_seed(request_.options.seed, static_cast<int>(i));
   }
@@ -25,6 +28,9 @@ void LoraxWriter::take(const Event& event) {
   refuse_failed(event, Dialect::lorax);
   Sequence& sequence = sequences_[static_cast<std::size_t>(event.choice)];
   if (event.kind == Event::Kind::token && sequence.reason.empty()) take_token(sequence, event);
+  if (!event.receipt) return;
+  sequence.receipt = event.receipt;
+  --receipts_;
 }
 
 void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
@@ -145,6 +151,7 @@ std::string LoraxWriter::whole() const {
   const Sequence& best = *std::max_element(sequences_.begin(), sequences_.end(), less);
   OrderedJson answer = {{"generated_text", full_text(best)}};
   if (request_.details || request_.decoder_input_details) answer["details"] = details(best);
+  if (best.receipt) answer["receipt"] = OrderedJson(tenon::to_json(*best.receipt));
   return one_line(terms_.as_list ? OrderedJson::array({answer}) : answer);
 }
 

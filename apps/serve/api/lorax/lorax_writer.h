@@ -24,7 +24,7 @@ class LoraxWriter final : public Writer {
   LoraxWriter(GenerateRequest request, const tenon::Tokenizer& tokenizer, Terms terms);
 
   void take(const tenon::Event& event) override;
-  bool complete() const override { return open_ == 0; }
+  bool complete() const override { return open_ == 0 && receipts_ == 0; }
   Usage usage() const override;
   std::string whole() const override;
   std::string streamed() override { return std::exchange(streamed_, {}); }
@@ -41,6 +41,7 @@ class LoraxWriter final : public Writer {
     std::vector<tenon::OrderedJson> tops;    // alternatives to each of them, in TGI's form
     double logprob = 0;
     std::string reason;  // empty: still being written
+    std::shared_ptr<const tenon::Receipt> receipt;
     double mean_logprob() const { return count == 0 ? 0 : logprob / count; }
   };
 
@@ -58,7 +59,8 @@ class LoraxWriter final : public Writer {
   const tenon::Tokenizer& tokenizer_;
   const Terms terms_;
   std::vector<Sequence> sequences_;
-  std::size_t open_;  // of them
+  std::size_t open_;      // of them
+  std::size_t receipts_;  // that are asked for and have not come: they come behind the last token
   std::shared_ptr<const tenon::Scores> scores_;
   std::string streamed_;
 };

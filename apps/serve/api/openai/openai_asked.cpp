@@ -28,6 +28,7 @@ struct OpenAiAsked {
       : terms{.id = id,
               .model = request.model.empty() ? model.name() : request.model,
               .created = static_cast<std::int64_t>(seconds_since_1970()),
+              .fingerprint = model.fingerprint(),
               .n = request.options.n,
               .stream = request.stream,
               .include_usage = request.include_usage,
@@ -39,7 +40,10 @@ struct OpenAiAsked {
     need_adapters(model, request.adapters, request.adapter_field);
     if (!request.seed_given) common.options.seed = random_bits();
     need_tokens(model, request.options.stop_ids, "stop_token_ids");
-    if (request.form) common.constraint = model.constraint(*request.form);
+    if (request.form) {
+      common.constraint = model.constraint(*request.form);
+      common.constraint_source = request.form->source();
+    }
     if (request.prediction) {
       common.prediction = model.tokenizer().encode(*request.prediction);
       terms.tells_prediction = true;

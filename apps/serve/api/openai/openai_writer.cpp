@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "serve/text.h"
-#include "tenon/version.h"
+#include "tenon/engine/receipt.h"
 
 namespace serve {
 
@@ -41,6 +41,7 @@ void OpenAiWriter::take(const Event& event) {
   Choice& choice = choices_[static_cast<std::size_t>(event.choice)];
   const bool ended = event.kind == Event::Kind::finished;
   if (event.scores) choice.scores = event.scores;
+  if (event.receipt) choice.receipt = event.receipt;
   if (!ended) {
     ++choice.tokens;
     if (terms_.return_token_ids) choice.ids.push_back(event.token);
@@ -154,6 +155,8 @@ void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, 
   choice.update(part);
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = or_null(reason);
+  const auto& receipt = choices_[static_cast<std::size_t>(index)].receipt;
+  if (reason && receipt) choice["receipt"] = OrderedJson(tenon::to_json(*receipt));
   if (terms_.return_token_ids && ids)
     choice["token_ids"] = std::exchange(choices_[static_cast<std::size_t>(index)].ids, {});
   OrderedJson chunk = head(terms_.chat ? "chat.completion.chunk" : "text_completion");
@@ -174,10 +177,11 @@ std::string OpenAiWriter::end_of_stream() {
 // ---- bodies
 
 OrderedJson OpenAiWriter::head(const char* object) const {
-  OrderedJson head = {{"id", terms_.id}, {"object", object}, {"created", terms_.created}, {"model", terms_.model}};
-  if (terms_.chat)
-    head["system_fingerprint"] = "tenon-" + std::string(tenon::kVersion);  // text-generation 0.7 needs a text
-  return head;
+  return {{"id", terms_.id},
+          {"object", object},
+          {"created", terms_.created},
+          {"model", terms_.model},
+          {"system_fingerprint", terms_.fingerprint}};
 }
 
 // From the listed token `from` on. `echoed`: characters before the answer.
@@ -294,6 +298,7 @@ std::string OpenAiWriter::whole() const {
     const bool echoes = terms_.logprobs && !echo_of(index).empty();
     out["logprobs"] = echoes ? with_prompt(index) : terms_.logprobs ? logprobs_of(choice, 0) : OrderedJson(nullptr);
     out["finish_reason"] = or_null(choice.reason);
+    if (choice.receipt) out["receipt"] = OrderedJson(tenon::to_json(*choice.receipt));
     if (terms_.return_token_ids) out["token_ids"] = choice.ids;
     if (!terms_.chat && terms_.return_token_ids) out["prompt_token_ids"] = prompt_of(index);
     if (!terms_.chat && terms_.prompt_logprobs) out["prompt_logprobs"] = prompt_logprobs(index);

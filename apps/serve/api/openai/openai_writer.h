@@ -21,6 +21,7 @@ class OpenAiWriter final : public Writer {
     bool chat = false;
     std::string id, model;     // as the client is told them
     std::int64_t created = 0;  // seconds since 1970
+    std::string fingerprint = {};
     std::vector<std::vector<tenon::TokenId>> prompts = {};
     std::vector<std::string> echoes = {};  // by prompt, what stands before the answers; empty: nothing
     int n = 1;                             // answers to each prompt
@@ -78,6 +79,7 @@ class OpenAiWriter final : public Writer {
     std::size_t unsent_from = 0;      // with the tokens listed from here on
     bool begun = false;
     std::shared_ptr<const tenon::Scores> scores;
+    std::shared_ptr<const tenon::Receipt> receipt;  // null: not asked for
   };
 
   void list(Choice& choice, const tenon::Event& event);

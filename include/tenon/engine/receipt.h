@@ -1,0 +1,88 @@
+// Receipts: what an answer was computed from, and a chain of hashes over its logits, so that anyone who has the model
+// can compute it again and compare (docs/receipts.md).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/core/request.h"
+#include "tenon/io/json_fwd.h"
+#include "tenon/io/sha256.h"
+
+namespace tenon {
+
+/// An adapter of an answer.
+struct ReceiptAdapter {
+  std::string name, digest;  ///< digest: PeftAdapter::digest
+  float weight = 1;
+
+  friend bool operator==(const ReceiptAdapter&, const ReceiptAdapter&) = default;
+};
+
+/// A receipt of one choice of an answer. `request_digest` is SHA-256 over all fields before `ids`.
+///
+/// The chain: link 0 is request_digest. Link i + 1 is SHA-256 of link i and of the SHA-256 of row i: the raw logits,
+/// [vocab], that token i was picked from, as float32 in little-endian order. `links` has the first four bytes of links
+/// 1, 2, ..., and `digest` is the last link.
+struct Receipt {
+  static constexpr int kFormat = 1;  ///< of the JSON object; another number is refused
+
+  std::string library;                   ///< version of the library that computed the answer
+  std::string fingerprint;               ///< Engine::full_fingerprint
+  std::vector<TokenId> prompt_ids;       ///< [1..]
+  Options options;                       ///< those that decide tokens; the seed is that of the choice, n is 1
+  std::vector<ReceiptAdapter> adapters;  ///< in the order of the request
+  ConstraintSource constraint;           ///< kind empty: none
+  std::vector<TokenId> ids;              ///< the answer
+  FinishReason reason = FinishReason::stop;
+  Sha256::Digest request_digest{};
+  std::vector<std::uint32_t> links;  ///< [ids]
+  Sha256::Digest digest{};
+};
+
+/// SHA-256 over all fields of a receipt before `ids`: of their JSON, keys sorted, without spaces.
+Sha256::Digest request_digest(const Receipt& receipt);
+
+/// The receipt as a JSON object. Text that is no UTF-8 has U+FFFD in place of its wrong bytes.
+Json to_json(const Receipt& receipt);
+
+/// Reads such an object. Error invalid_request, with the field's name, for a field that is missing, unknown, of another
+/// type or out of range. The digests are not compared here (verify.h).
+Receipt receipt_from(const Json& json);
+
+/// 64 lower-case hexadecimal digits.
+std::string hex_digits(const Sha256::Digest& digest);
+
+namespace detail {
+
+// The options that decide tokens; the others have their defaults.
+Options deciding(const Options& options);
+
+// Writes the receipt of one choice while its tokens come.
+class ReceiptWriter {
+ public:
+  // begun: without ids, reason and digests.
+  explicit ReceiptWriter(Receipt begun);
+
+  // A new token. row: SHA-256 of the logits that it was picked from.
+  void add(TokenId token, const Sha256::Digest& row);
+
+  std::shared_ptr<const Receipt> finished(FinishReason reason) const;
+
+ private:
+  Receipt receipt_;
+};
+
+// SHA-256 of a row of logits, as float32 in little-endian order.
+Sha256::Digest digest_of_row(std::span<const float> logits);
+
+}  // namespace detail
+}  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/receipt-inl.h"
+#endif
