@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(no_name_of_the_library_is_the_compilers) {
   std::set<std::string> weights, others;
   check_names<Float32, BFloat16, BFloat16Dot, BFloat16Amx, BFloat16Mma, Float16, Float16Mma, Float8<E4M3>, Float8<E5M2>,
               ZeroPointInt8, ZeroPointInt8Of<PerTensor>, ZeroPointInt8Act8, GroupInt4, GroupInt4Of<64>,
-              GroupInt4Of<128>, GroupInt4Act8, GroupInt8, NormalFloat4, Int8Exact>(weights);
+              GroupInt4Of<128>, GroupInt4Act8, GroupInt8, NormalFloat4>(weights);
   check_names<FlashAttention, DirectAttention, FlashMma, Cpu, float, bfloat16, float16, std::int8_t>(others);
 }
 

@@ -165,6 +165,37 @@ BOOST_AUTO_TEST_CASE(holds_and_ends_from_outside_are_verified_too) {
   check_holds(verify(engine, *engine.complete(scored).receipt));
 }
 
+// The best of several choices have receipts of their own seeds.
+BOOST_AUTO_TEST_CASE(the_best_of_several_choices_are_verified) {
+  Engine<Gpt2> engine(tiny_files());
+  Request best = request({8, 9}, 3, 2);
+  best.options.best_of = 5;
+  best.options.prompt_logprobs = 2;
+  const Completion done = engine.complete(best);
+  const std::vector<Receipt> receipts = receipts_of({done});
+  BOOST_REQUIRE(receipts.size() == 2u);
+  BOOST_TEST(receipts[0].ids == done.ids);
+  BOOST_TEST(receipts[1].ids == done.others.at(0).ids);
+  BOOST_TEST(receipts[0].options.seed != receipts[1].options.seed);
+  for (const ReceiptCheck& each : verify(engine, receipts)) check_holds(each);
+}
+
+// An int8 copy of the head, and a head that draws from the best logits, give the receipts of whole rows.
+BOOST_AUTO_TEST_CASE(shortcuts_of_the_head_are_off) {
+  Engine<Gpt2> plain(tiny_files());
+  Engine<Gpt2, Head<Int8Exact>> exact(tiny_files());
+  Request drawn = request({8, 9}, 3);
+  drawn.options.top_k = 5;
+  for (const Request& each : {request({8, 9}, 0), drawn}) {
+    Request without = each;
+    without.options.receipt = false;
+    const Receipt a = *plain.complete(each).receipt, b = *exact.complete({without, each, without})[1].receipt;
+    BOOST_TEST(to_json(a).dump() == to_json(b).dump());
+    BOOST_TEST(exact.complete(without).ids == b.ids);
+    check_holds(verify(exact, a));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(json_reads_back) {
   Engine<Gpt2> engine(tiny_files());
   for (const Receipt& each : receipts_of(engine.complete(mixed()))) {
@@ -342,6 +373,8 @@ BOOST_AUTO_TEST_CASE(adapters_and_constraints_are_part_of_it) {
   Receipt other = receipts[1];
   other.adapters[1].name = weather + "/none";
   BOOST_TEST(!verify(engine, other).holds);
+  other.adapters[1].name = kTales + "/../tales/adapters/shakespeare";
+  check_holds(verify(engine, other));
   BOOST_TEST(verify(engine, receipts[2]).field == "constraint");
   other = receipts[2];
   other.constraint.text = "[a-z ]{4,31}";

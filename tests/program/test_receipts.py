@@ -81,9 +81,15 @@ class Receipts(ProgramTest):
 
     def test_names_below_a_root(self):
         answer = json.loads(json.dumps(self.answers[6]))
-        answer["receipt"]["adapters"][0]["name"] = "weather"  # the name is part of the digest of the request
+        answer["receipt"]["adapters"][0]["name"] = "weather"
         status, (line,) = verify(answer, options=["--adapter-root", ADAPTERS])
-        self.assertEqual((status, line["field"]), (1, "request_digest"))
+        self.assertEqual((status, line), (0, {"id": 6, "holds": True}))
+        answer["receipt"]["adapters"][0]["name"] = "shakespeare"
+        status, (line,) = verify(answer, options=["--adapter-root", ADAPTERS])
+        self.assertEqual((status, line["field"], line["position"]), (1, "adapters", 0))
+        answer["receipt"]["adapters"][0]["name"] = "../adapters/weather"
+        status, (line,) = verify(answer, options=["--adapter-root", ADAPTERS])
+        self.assertEqual((status, line["holds"]), (1, False))
 
 
 if __name__ == "__main__":

@@ -229,6 +229,13 @@ concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const 
 template <class P>
 concept WeightPolicy = StoresMatrix<P> &&(EncodesBlocks<P> || EncodesWithRange<P>);
 
+/// Refinement: the first `value_bytes` bytes of a packed matrix decide all results; the others save time alone. Without
+/// it, all bytes decide. Fingerprints read what decides.
+template <class P>
+concept MarksValues = StoresMatrix<P> && requires(Shape shape) {
+  { P::value_bytes(shape) } -> std::same_as<std::size_t>;
+};
+
 /// Refinement: names the WeightCode (weights/code.h) in which files hold the format.
 template <class P>
 concept NamesCode = requires {

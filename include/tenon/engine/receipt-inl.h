@@ -238,9 +238,9 @@ TENON_INLINE Sha256::Digest digest_of_row(std::span<const float> logits) {
 }  // namespace detail
 
 TENON_INLINE Sha256::Digest request_digest(const Receipt& receipt) {
-  return Sha256()
-      .update(detail::json_of_request(receipt).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .digest();
+  Json json = detail::json_of_request(receipt);
+  for (Json& adapter : json["adapters"]) adapter.erase("name");
+  return Sha256().update(json.dump(-1, ' ', false, Json::error_handler_t::replace)).digest();
 }
 
 TENON_INLINE std::string hex_digits(const Sha256::Digest& digest) {

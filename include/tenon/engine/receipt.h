@@ -23,7 +23,8 @@ struct ReceiptAdapter {
   friend bool operator==(const ReceiptAdapter&, const ReceiptAdapter&) = default;
 };
 
-/// A receipt of one choice of an answer. `request_digest` is SHA-256 over all fields before `ids`.
+/// A receipt of one choice of an answer. `request_digest` is SHA-256 over all fields before `ids`, but the
+/// names of adapters.
 ///
 /// The chain: link 0 is request_digest. Link i + 1 is SHA-256 of link i and of the SHA-256 of row i: the raw logits,
 /// [vocab], that token i was picked from, as float32 in little-endian order. `links` has the first four bytes of links
@@ -44,7 +45,8 @@ struct Receipt {
   Sha256::Digest digest{};
 };
 
-/// SHA-256 over all fields of a receipt before `ids`: of their JSON, keys sorted, without spaces.
+/// SHA-256 over all fields of a receipt before `ids`: of their JSON, keys sorted, without spaces. The names of adapters
+/// are left out: an adapter may lie elsewhere where it is verified, and its digest says what it is.
 Sha256::Digest request_digest(const Receipt& receipt);
 
 /// The receipt as a JSON object. Text that is no UTF-8 has U+FFFD in place of its wrong bytes.

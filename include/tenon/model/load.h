@@ -58,10 +58,17 @@ class DecoderWeights {
   auto matrices() const { return matrices_.contents(); }
   auto heads() const { return heads_.contents(); }
 
-  /// A hash of all packed values, which `threads` threads read (0: all cores). Their number does not change it.
+  /// A hash of all packed values that decide results. `threads` threads read them (0: all cores); their number does not
+  /// change it.
   std::uint64_t hash(int threads) const {
-    const std::uint64_t of_matrices = detail::hash_of_leaves(matrices(), 0, threads);
-    const std::uint64_t of_heads = detail::hash_of_leaves(heads(), of_matrices, threads);
+    const auto of_store = [&](const auto& store, std::uint64_t seed) {
+      const auto contents = store.contents();
+      for (const auto& each : store.values())
+        seed =
+            detail::hash_of_leaves(std::span<const std::byte>(contents).subspan(each.begin, each.bytes), seed, threads);
+      return seed;
+    };
+    const std::uint64_t of_heads = of_store(heads_, of_store(matrices_, 0));
     return detail::hash_of_leaves(vectors_.contents(vectors_.bytes()), of_heads, threads);
   }
 

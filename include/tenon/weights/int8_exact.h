@@ -27,14 +27,20 @@ struct CodeOf<Base> {
   using Code = typename Base::Code;
 };
 
+// The numeric class of Base, if it names one: the bits are the same.
+template <class Base, class Self>
+struct ClassOf {};
+template <NamesNumericClass Base, class Self>
+struct ClassOf<Base, Self> {
+  static constexpr NumericClass<Self> numeric_class{Base::numeric_class.name};
+};
+
 }  // namespace detail
 
 /// Weight policy for heads. Base: a format in panels with one code per weight and no scales or one per row. Error
 /// unsupported if a row has a range beyond 3.4e38, which int8 cannot hold.
 template <class Base>
-struct Int8ExactOf : detail::CodeOf<Base> {
-  static constexpr NumericClass<Int8ExactOf> numeric_class{"int8_exact"};
-
+struct Int8ExactOf : detail::CodeOf<Base>, detail::ClassOf<Base, Int8ExactOf<Base>> {
   using Approximation = ZeroPointInt8Act8;
 
   struct View : Base::View {
@@ -49,6 +55,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
         "BFloat16, Float16, Float8 or ZeroPointInt8; see docs/weights.md");
     return Sizes(shape).lengths_end;
   }
+  static std::size_t value_bytes(Shape shape) { return Base::bytes(shape); }
 
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     Base::encode(shape, first_row, rows, packed.first(Base::bytes(shape)));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
@@ -67,18 +68,30 @@ class WeightStore {
   /// The first bytes() bytes of the memory: a view on the CPU, a copy in host memory on a GPU.
   auto contents() const { return memory_.contents(used_); }
 
+  /// Bytes of contents() that decide results.
+  struct Values {
+    std::size_t begin, bytes;
+  };
+  /// One entry for each matrix added so far, in their order.
+  std::span<const Values> values() const { return values_; }
+
  private:
   // Memory for the next matrix.
   std::span<std::byte> next(Shape shape) {
     const std::size_t bytes = P::bytes(shape);
     if (memory_.bytes() - used_ < bytes) throw Error(Error::Kind::internal, "weights", "more matrices than announced");
     const std::span<std::byte> packed{memory_.data() + used_, bytes};
+    if constexpr (MarksValues<P>)
+      values_.push_back({used_, P::value_bytes(shape)});
+    else
+      values_.push_back({used_, bytes});
     used_ += whole_lines(bytes);
     return packed;
   }
 
   typename D::Memory memory_;
   std::size_t used_ = 0;
+  std::vector<Values> values_;
 };
 
 }  // namespace tenon
