@@ -84,6 +84,8 @@ class ReceiptVerifier {
       checks_[index] = check_fingerprint(receipt);
       if (!checks_[index].holds) return true;
       Request request = request_of(receipt);
+      const int vocab = engine_.config().vocab;  // of a receipt that was changed, ids may be any
+      std::erase_if(request.prediction, [vocab](TokenId id) { return id < 0 || id >= vocab; });
       if (!receipt.adapters.empty() && !take_lease(engine_, request, !open_.empty())) return false;
       checks_[index] = check_request(receipt, receipt.fingerprint, request.lease.digests);
       if (!checks_[index].holds) return true;
