@@ -17,6 +17,7 @@ namespace {
 using Paged = Engine<Gpt2, Scheduler<AnyScheduler>>;
 
 Paged engine(EngineOptions options = {}, int max_batch = 32) {
+  options.draft_tokens = 0;  // the tests count steps and rows
   return Paged(random_checkpoint(tiny_gpt2(), 5), AnyScheduler(ContinuousPolicy{.max_batch = max_batch}), options);
 }
 
@@ -299,7 +300,7 @@ BOOST_AUTO_TEST_CASE(capacity_in_bytes) {
 }
 
 BOOST_AUTO_TEST_CASE(occupancy_is_counted) {
-  Paged e = engine({.draft_tokens = 0}, 4);
+  Paged e = engine({}, 4);
   std::vector<Request> requests(8, request(5, 13, 10));
   e.complete(requests);
   BOOST_TEST(e.stats().steps == 20U);

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(it_says_what_the_scheduler_granted) {
   Reported reported;
   TracedPolicy policy;
   Traced engine(tales_files(), policy,
-                {.prefix_reuse = false, .on_step = [&](const StepReport& r) { reported.add(r); }});
+                {.prefix_reuse = false, .draft_tokens = 0, .on_step = [&](const StepReport& r) { reported.add(r); }});
   int prompt_tokens = 0;
   const std::vector<Request> requests = {request("The king said to the weather and the wind that", "", 9),
                                          request("Once upon a time", "weather", 4), request("It", "shakespeare", 1),
