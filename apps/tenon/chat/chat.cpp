@@ -132,7 +132,7 @@ class Chat {
   }
 
   void greet() {
-    print(model_ + ". /help lists the commands. Ctrl-C stops an answer, Ctrl-D ends.", Ink::faint);
+    print(model_ + "\n/help lists the commands. Ctrl-C stops an answer, Ctrl-D ends.", Ink::faint);
     if (!has_line_editor())
       print("Built without libedit (Debian: libedit-dev): there is no history and no editing of the line.", Ink::faint);
   }
