@@ -1,19 +1,22 @@
-"""Takes the pictures of docs/ui.md. Their texts are always the same; times and steps are those of this run.
+"""Takes the pictures of docs/ui.md. Their texts are always the same; times and steps are those of this run. scripts/get-model fetches
+the model of the conversations.
 
     screenshots.py PROGRAM DIR        (scripts/check-browser --screenshots DIR runs it)
 """
 import contextlib
 import http.client
 import pathlib
+import subprocess
 import sys
 import threading
 import time
 
 from browsing import Page, start_browser
-from serving import Server, eventually
+from serving import ROOT, Server, eventually
 
 PROMPT = "It was a dark and stormy night"
 NAMES = ["characters", "shakespeare", "weather"]
+QUESTIONS = ["What is the capital of France?", "Write a Python function that adds two numbers. Be brief."]
 OTHERS = ["characters", "shakespeare", "weather", "tales", "characters"]
 
 
@@ -51,6 +54,14 @@ def comparison(page, scheme):
     settled(page)
 
 
+def conversation(page, scheme, questions, **form):
+    page.emulate(scheme)
+    page.fill(max_tokens=160, temperature=0, top_k="", top_p="", repetition_penalty=1.05, **form)
+    for question in questions:
+        page.generate(message=question)
+    settled(page)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,10 +76,22 @@ def main():
                 page = Page(browser, server)
                 comparison(page, scheme)
                 browser.save_screenshot(str(folder / ("ui-compare-%s.png" % scheme)))
-        with Server() as server:
+        model = subprocess.run([ROOT / "scripts" / "get-model", "smollm2"], check=True, capture_output=True, encoding="utf-8").stdout.strip()
+        with Server("--model", model, "--threads", "2") as server:
+            page = Page(browser, server)
+            conversation(page, "light", QUESTIONS)
+            browser.save_screenshot(str(folder / "ui-chat-light.png"))
+            page = Page(browser, server)
+            page.click("heat")
+            conversation(page, "dark", QUESTIONS)
+            page.js("[...document.querySelectorAll('.t')].find(each => each.textContent === 'two').focus()")
+            settled(page)
+            browser.save_screenshot(str(folder / "ui-chat-dark.png"))
             page = Page(browser, server, width=390, height=844)
-            answer_with_tooltip(page, "light")
-            page.js("document.querySelector('.card').scrollIntoView(); scrollBy(0, -12)")
+            browser.refresh()  # with the size of a phone
+            page.wait_ready()
+            conversation(page, "light", QUESTIONS[:1])
+            page.js("scrollTo(0, 0)")
             settled(page)
             browser.save_screenshot(str(folder / "ui-phone.png"))
             if page.complaints():

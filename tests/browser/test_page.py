@@ -3,6 +3,7 @@
     test_page.py PROGRAM [TEST ...]        (scripts/check-browser runs it, with what it needs)
 """
 import json
+import math
 import re
 import time
 import unittest
@@ -268,6 +269,18 @@ return [answer.message, [...answer.card.querySelectorAll('.call')].map(each => e
 """
 
 
+# Keeps the bodies of requests in `sent`, and adds these members to them.
+WATCH = """
+const more = arguments[0], own = window.fetch;
+window.sent = [];
+window.fetch = (path, options = {}) => {
+  if (options.method !== 'POST') return own(path, options);
+  sent.push(JSON.parse(options.body));
+  return own(path, {...options, body: JSON.stringify({...sent.at(-1), ...more})});
+};
+"""
+
+
 class AConversation(BrowserTest):
     FLAGS = ["--chat-template", "chatml"]
 
@@ -368,6 +381,118 @@ class AConversation(BrowserTest):
         tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
         got, = self.send(page, "Hello", tools=json.dumps(tools), max_tokens=8, temperature=0, top_k="", top_p="")
         self.assertEqual(got["text"].strip(), self.said([{"role": "user", "content": "Hello"}], max_tokens=8, tools=tools).strip())
+        self.quiet(page)
+
+    def test_a_call_is_shown_and_the_next_message_is_its_result(self):
+        page = self.open()
+        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}}}]
+        page.js(WATCH, {"tool_choice": "required", "parallel_tool_calls": False})  # no text model would call it
+        got, = self.send(page, "The weather?", tools=json.dumps(tools), max_tokens=100, temperature=0, top_k="", top_p="")
+        self.assertEqual((got["state"], got["text"]), ("done", ""), got)
+        self.assertIn("(tool_calls)", got["stats"])
+        call = page.js("return talk.turns[0].answers.tales.tool_calls[0]")
+        self.assertIn(json.loads(call["function"]["arguments"])["city"], ["Rome", "Oslo"])
+        shown = "return [...document.querySelectorAll('.call')].map(each => each.textContent)"
+        self.assertEqual(page.js(shown), ["get_weather " + call["function"]["arguments"]])
+        self.browser.refresh()
+        page.wait_ready()
+        eventually(lambda: page.js(shown) == ["get_weather " + call["function"]["arguments"]])
+        page.js(WATCH, {"tool_choice": "none"})
+        got, = self.send(page, "Sunny", max_tokens=12)
+        turns = [{"role": "user", "content": "The weather?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+                 {"role": "tool", "tool_call_id": call["id"], "content": "Sunny"}]
+        self.assertEqual(page.js("return sent.at(-1).messages"), turns)
+        self.assertEqual(got["text"], self.said(turns, max_tokens=12, tools=tools, tool_choice="none"))
+        self.quiet(page)
+
+    def test_copies_and_files(self):
+        page = self.open()
+        page.choose("tales", "shakespeare")
+        page.fill(system="Be kind.", max_tokens=12, temperature=0, top_k="", top_p="")
+        answers = self.send(page, "Hello")
+        self.browser.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+        for i, each in enumerate(answers):
+            page.js("document.querySelectorAll('.card')[arguments[0]].querySelector('.small button').click()", i)
+            eventually(lambda: page.js("return navigator.clipboard.readText()") == each["text"], "nothing is copied")
+        self.assertEqual(page.shown("said"), "Copied")
+        page.js("URL.createObjectURL = blob => { window.blob = blob; return '#'; };"
+                "HTMLAnchorElement.prototype.click = function() { window.named = this.download; };")
+        page.click("export")
+        self.assertEqual(page.js("return named"), "conversation.json")
+        begin = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
+        self.assertEqual(json.loads(page.js("return blob.text()")),
+                         {each["model"]: begin + [{"role": "assistant", "content": each["text"]}] for each in answers})
+        self.quiet(page)
+
+    def test_tokens_are_coloured_by_probability(self):
+        page = self.open()
+        got, = self.send(page, "Hello", max_tokens=12, temperature=0, top_k="", top_p="")
+        look = ("return [...document.querySelectorAll('.card .t')].map(span => [span.checkVisibility(), span.piece.logprob,"
+                " getComputedStyle(span).backgroundColor, Number(span.style.getPropertyValue('--p'))])")
+        self.assertEqual({each[0] for each in page.js(look)}, {False})  # the formatted text stands in their place
+        page.click("heat")
+        tokens = page.js(look)
+        self.assertEqual({each[0] for each in tokens}, {True})
+        answer = self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "temperature": 0, "max_tokens": 12,
+                                                           "logprobs": True}).json()["choices"][0]["logprobs"]["content"]
+        self.assertEqual([each[1] for each in tokens], [each["logprob"] for each in answer if each["token"]])
+        for _, logprob, _, p in tokens:
+            self.assertAlmostEqual(p, math.exp(logprob), places=6)
+        alpha = {p: float(re.search(r"/ ([\d.e-]+)\)$", colour).group(1)) for _, _, colour, p in tokens}
+        for p, value in alpha.items():
+            self.assertAlmostEqual(value, 0.4 * (1 - p), places=3)
+        self.assertGreater(len({round(value, 2) for value in alpha.values()}), 3)
+        page.click("heat")
+        self.assertEqual({(each[0], each[2]) for each in page.js(look)}, {(False, "rgba(0, 0, 0, 0)")})
+        pressed = "return document.querySelector('.small button:last-child').getAttribute('aria-pressed')"
+        self.assertEqual(page.js(pressed), "false")
+        page.js("document.querySelector('.small button:last-child').click()")
+        self.assertEqual((page.js(pressed), {each[0] for each in page.js(look)}), ("true", {True}))
+        self.quiet(page)
+
+    def test_what_the_form_says_is_asked_for(self):
+        page = self.open()
+        page.js(WATCH, {})
+        more = {"max_tokens": 30, "temperature": 0, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.25}
+        text = self.said([{"role": "user", "content": "Hello"}], **more)
+        word = text.split()[3]
+        got, = self.send(page, "Hello", top_k="", top_p="", stops=word + "\nnever", **more)
+        self.assertEqual(got["text"], text[:text.index(word)])
+        self.assertIn("(stop)", got["stats"])
+        self.assertEqual({name: value for name, value in page.js("return sent.at(-1)").items() if name in more}, more)
+        page.click("anew")
+        page.choose("shakespeare", "weather")
+        got, = self.send(page, "Hello", weights="0.5, 0.25", stops="")
+        merged = {"ids": ["shakespeare", "weather"], "weights": [0.5, 0.25]}
+        self.assertEqual(got["text"], self.said([{"role": "user", "content": "Hello"}], merged_adapters=merged, **more))
+        self.assertNotEqual(got["text"], text)
+        self.quiet(page)
+
+    def test_nothing_is_lost(self):
+        page = self.open()
+        page.click("again")
+        self.assertEqual(page.shown("said"), "There is no message yet.")
+        page.fill(message="Hello", max_tokens=900, temperature=0, top_k="", top_p="")
+        page.click("generate")
+        page.wait_text(3)
+        self.browser.refresh()  # while the answer is written
+        page.wait_ready()
+        eventually(lambda: self.bubbles(page) == [["Hello"]])
+        kept = page.js("return talk.turns[0].answers.tales.content")
+        self.assertTrue(kept)
+        self.assertTrue(self.said([{"role": "user", "content": "Hello"}], max_tokens=900).startswith(kept))
+        page.js("window.own = window.fetch; window.fetch = (path, more) => more.method === 'POST' ? Promise.reject(new TypeError()) : own(path, more)")
+        page.click("again")
+        got, = page.wait_answers()
+        self.assertEqual((got["state"], got["error"]), ("error", "The server is not reachable."))
+        self.assertEqual(page.js("return talk.turns[0].answers.tales.content"), kept)  # until there is another one
+        self.send(page, "More")
+        self.assertEqual(page.js("return [talk.turns.length, document.getElementById('message').value]"), [1, "More"])
+        page.js("window.fetch = own")
+        self.browser.refresh()
+        page.wait_ready()
+        self.assertEqual(page.js("return document.getElementById('message').value"), "More")
         self.quiet(page)
 
     def test_markdown_is_shown_and_html_is_text(self):

@@ -94,6 +94,9 @@ class Pipe(ChatTest):
             self.assertTrue(done.stdout.rstrip("\n").endswith(expected.rstrip("\n")), (text, done.stdout, expected))
         listed = self.chat("/adapter\n", "--adapter-root", ADAPTERS).stdout.split("\n")
         self.assertEqual(listed, ["none", "characters", "shakespeare", "weather", ""])
+        unknown = self.chat("/adapter\n")
+        self.assertEqual(unknown.stdout, "none\n")
+        self.assertIn("--adapter-root", unknown.stderr)
         done = self.chat("/adapter nowhere\nHi\n", "--max-new-tokens", 12, status=1)
         self.assertIn("adapter_config.json", done.stderr)
         self.assertEqual(done.stdout.rstrip("\n"), by_none.rstrip("\n"))
@@ -158,6 +161,7 @@ class Pipe(ChatTest):
         listed = self.chat("/help\n").stdout
         for name in ["help", "adapter", "compare", "system", "retry", "undo", "reset", "save", "load", "set", "timing", "quit"]:
             self.assertIn("/" + name, listed)
+        self.assertLessEqual(max(map(len, listed.split("\n"))), 80)
         self.assertIn("/helq", self.chat("/helq\n", status=1).stderr)
         self.assertEqual(self.chat("/quit\nHi\n").stdout, "")
 
@@ -401,6 +405,7 @@ class Terminal(ChatTest):
         self.start("--max-new-tokens", 40, "--adapter-root", ADAPTERS, "--ignore-eos", size=(24, 60))
         self.send("/compare none weather", "Side by side")
         text = self.send("The rain")
+        self.assertRegex(text, r"\n\[none: 40 tokens in [^;\n]+;\n weather: 40 tokens in [^;\n]+; \d+ of \d+ prompt tokens reused\]\n")
         rows = [line for line in text.split("\n") if " | " in line]
         self.assertRegex(rows[0], r"^none +\| weather$")
         self.assertGreater(len(rows), 4)

@@ -362,5 +362,38 @@ class Anthropic(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
 
 
+class Failures(unittest.TestCase):
+    """Streams whose time is over after they have begun."""
+    LONG = {"temperature": 0, "ignore_eos": True, "stream": True}
+
+    def events(self, server, path, **body):
+        for _ in range(20):  # on a slow machine the time may be over before anything is sent
+            answer = server.post(path, self.LONG | body)
+            if answer.status == 200:
+                break
+        self.assertEqual(answer.status, 200, answer)
+        events = []
+        for event in answer.text().split("\n\n")[:-1]:
+            name, data = event.split("\n")
+            events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+        return events
+
+    def test_the_last_event_says_so(self):
+        with Server("--chat-template", "plain", "--request-timeout", 5 if serving.is_sanitized() else 0.3) as server:
+            events = self.events(server, "/v1/messages", messages=QUESTION, max_tokens=900)
+            self.assertIn("content_block_delta", [name for name, _ in events])
+            name, data = events[-1]
+            self.assertEqual((name, data["type"], set(data["error"])), ("error", "error", {"type", "message"}))
+            events = self.events(server, "/v1/responses", input="Who is the king?", max_output_tokens=900)
+            text = "".join(data["delta"] for name, data in events if name == "response.output_text.delta")
+            name, data = events[-1]
+            self.assertEqual((name, data["type"], data["response"]["status"]), ("response.failed", "response.failed", "failed"))
+            self.assertEqual(data["response"]["error"]["code"], "server_error")
+            self.assertTrue(text)
+            self.assertEqual(data["response"]["output"][0]["content"][0]["text"], text)
+            self.assertEqual([data["sequence_number"] for _, data in events], list(range(len(events))))
+            self.assertEqual(server.stop(), 0)
+
+
 if __name__ == "__main__":
     serving.main()

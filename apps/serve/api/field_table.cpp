@@ -472,7 +472,7 @@ constexpr Field kFields[] = {
     {"thinking", kBlock, honoured, "", "", "", "anthropic"},
     {"signature", kBlock, inert, "", "", "", "anthropic"},
     {"citations", kBlock, refused, "", "", "only text is read", "anthropic"},
-    {"cache_control", kBlock | kInputTool, inert, "", "", "", "anthropic"},
+    {"cache_control", kMessages | kBlock | kInputTool, inert, "", "", "", "anthropic"},
     {"description", kInputTool, honoured, "", "", "", "anthropic"},
     {"input_schema", kInputTool, honoured, "", "", "", "anthropic"},
     {"strict", kInputTool, honoured, "", "", "", "anthropic"},

@@ -132,7 +132,7 @@ class Chat {
   }
 
   void greet() {
-    print(model_ + ". /help lists the commands. Ctrl-C stops an answer, Ctrl-D ends.", Ink::faint);
+    print(model_ + "\n/help lists the commands. Ctrl-C stops an answer, Ctrl-D ends.", Ink::faint);
     if (!has_line_editor())
       print("Built without libedit (Debian: libedit-dev): there is no history and no editing of the line.", Ink::faint);
   }
@@ -281,7 +281,7 @@ class Chat {
       const SideReply& reply = done.replies[i];
       prompts += reply.prompt_tokens;
       if (reply.tokens == 0) continue;
-      if (!text.empty()) text += "; ";
+      if (!text.empty()) text += ";\n ";
       if (aside) text += session_.sides()[i].name + ": ";
       text += formatted("%d tokens in %.2f s, first after %.2f s", reply.tokens, reply.seconds, reply.first_seconds);
       const double rest = reply.seconds - reply.first_seconds;
@@ -305,8 +305,10 @@ class Chat {
       usage.resize(std::max<std::size_t>(usage.size(), 24), ' ');
       print(terminal_.paint(Ink::prompt, usage) + "  " + std::string(each.help));
     }
-    print("A line that ends in \\ goes on in the next one. Lines between \"\"\" and \"\"\" are one message.");
-    print("A message that begins with / begins with //. Ctrl-C stops an answer, Ctrl-D ends.");
+    print("A line that ends in \\ goes on in the next one.");
+    print("Lines between \"\"\" and \"\"\" are one message.");
+    print("A message that begins with / begins with //.");
+    print("Ctrl-C stops an answer, Ctrl-D ends.");
   }
 
   void reset(const std::string&) {
@@ -322,7 +324,9 @@ class Chat {
 
   void adapter(const std::string& rest) {
     if (rest.empty()) {
-      for (const std::string& name : known_adapters()) print(name);
+      const std::vector<std::string> known = known_adapters();
+      for (const std::string& name : known) print(name);
+      if (known.size() == 1) say("no adapters are known: name a folder, or start with --adapter-root DIR");
       return;
     }
     const auto words = words_of(rest);
@@ -464,15 +468,13 @@ class Chat {
 const std::vector<Chat::Command>& Chat::commands() {
   static const std::vector<Command> list = {
       {"help", "", "lists the commands", &Chat::help},
-      {"adapter", "[NAME]", "answers by this adapter from now on; none: the plain model; without a name, those known",
-       &Chat::adapter},
-      {"compare", "[A B ...]", "answers by several adapters side by side; without names, by the first alone",
-       &Chat::compare},
+      {"adapter", "[NAME]", "answers by this adapter (none: by none), or lists them", &Chat::adapter},
+      {"compare", "[A B ...]", "answers side by side; without names, by the first", &Chat::compare},
       {"system", "[TEXT]", "sets the system prompt, or shows it; none: removes it", &Chat::system},
       {"retry", "", "answers the last message anew", &Chat::retry},
       {"undo", "", "drops the last message and its answer", &Chat::undo},
       {"reset", "", "begins a new conversation", &Chat::reset},
-      {"save", "FILE", "writes the conversation: JSON if the name ends in .json, otherwise Markdown", &Chat::save},
+      {"save", "FILE", "writes the conversation; JSON if FILE ends in .json", &Chat::save},
       {"load", "FILE.json", "goes on with a saved conversation", &Chat::load},
       {"set", "[NAME VALUE]", "sets a parameter of sampling, or lists them", &Chat::set},
       {"timing", "", "shows or hides timings", &Chat::toggle_timing},
