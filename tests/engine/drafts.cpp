@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(an_answer_is_guessed_from_an_earlier_one_of_its_group) {
   const auto accepted = [](int client, const std::string& salt, const std::string& first_salt) {
     Engine<Gpt2> engine(files(), {.draft_gain = 0});
     Request asked = request({5, 6, 7});
-    asked.options.client = 1;
+    asked.options.client = std::min(client, 1);
     asked.options.cache_salt = first_salt;
     const auto first = engine.complete(asked);
     asked.options.client = client;
@@ -132,6 +132,7 @@ BOOST_AUTO_TEST_CASE(an_answer_is_guessed_from_an_earlier_one_of_its_group) {
   BOOST_TEST(accepted(2, "mine", "mine") == 0);
   BOOST_TEST(accepted(1, "other", "mine") == 0);
   BOOST_TEST(accepted(1, "", "") == 0);
+  BOOST_TEST(accepted(-2, "mine", "mine") == 0);
 }
 
 // Allows the tokens of one text alone, and guesses them.

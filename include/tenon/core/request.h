@@ -60,7 +60,9 @@ struct Options {
   bool logits_hash = false;           ///< returns 64 bits over the raw logits of all new tokens, to verify the promise
   bool receipt = false;               ///< returns a Receipt, from which the answer can be computed again and compared
   int priority = 0;                   ///< larger runs sooner, if the scheduler reads it
-  int client = 0;                     ///< account that a fair scheduler charges; requests of equal numbers share one
+  /// Account that a fair scheduler charges; requests of equal numbers share one. Below 0: it is not certain who they
+  /// are from, and so their texts help no other to guess (DraftState::group).
+  int client = 0;
   /// Number of sequences that its client sent before this one in the same batch. A fair scheduler runs low ones first.
   int ordinal = 0;
   std::uint64_t tag = 0;                  ///< your own number for your own scheduler (Candidate::tag)

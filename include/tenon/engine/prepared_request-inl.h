@@ -128,7 +128,8 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
 
 TENON_INLINE std::string PreparedRequest::guess_group() const {
   const Options& o = options();
-  return o.cache_salt.empty() ? std::string() : std::to_string(o.client) + ' ' + o.cache_salt;
+  const bool alone = o.cache_salt.empty() || o.client < 0;
+  return alone ? std::string() : std::to_string(o.client) + ' ' + o.cache_salt;
 }
 
 TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().n, options().best_of); }
