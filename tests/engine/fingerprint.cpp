@@ -26,6 +26,7 @@ struct Clipped {
   float score(int, int, int, float s) const { return s > cap ? cap : s; }
   std::array<float, 1> values() const { return {cap}; }
 };
+static_assert(AttentionVariant<Clipped> && !Clipped::materialises_scores);
 
 // Derived, and without a name of its own.
 struct OtherFloat32 : Float32 {};

@@ -211,9 +211,14 @@ BOOST_AUTO_TEST_CASE(json_reads_back) {
       return true;
     });
   };
-  for (const auto& [key, value] : json.items()) refused([&](Json& r) { r.erase(key); }, key);
-  for (const auto& [key, value] : json["parameters"].items())
+  for (const auto& item : json.items()) {
+    const std::string key = item.key();
+    refused([&](Json& r) { r.erase(key); }, key);
+  }
+  for (const auto& item : json["parameters"].items()) {
+    const std::string key = item.key();
     refused([&](Json& r) { r["parameters"].erase(key); }, "parameters." + key);
+  }
   refused([](Json& r) { r["more"] = 1; }, "more");
   refused([](Json& r) { r["parameters"]["best_of"] = 1; }, "parameters.best_of");
   refused([](Json& r) { r["format"] = 2; }, "format");

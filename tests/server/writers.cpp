@@ -1,6 +1,7 @@
 // What clients read of the same answer, whole and streamed: the same text, the same tokens, in both dialects.
 #include <boost/test/unit_test.hpp>
 
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "serve/api/lorax/lorax_writer.h"
 #include "serve/api/openai/openai_writer.h"
 #include "serve/api/openai/responses_writer.h"
+#include "tenon/engine/receipt.h"
 #include "tenon/engine/stop_matcher.h"
 
 BOOST_AUTO_TEST_SUITE(server_writers)
@@ -53,6 +55,7 @@ OpenAiWriter openai(bool chat, bool stream, bool logprobs) {
   return {{.chat = chat,
            .id = "x",
            .model = "m",
+           .fingerprint = "fp_1",
            .prompts = {{1, 2, 3}},
            .echoes = {""},
            .stream = stream,
@@ -200,6 +203,38 @@ BOOST_AUTO_TEST_CASE(a_stream_of_lorax_says_what_the_whole_says) {
     BOOST_REQUIRE(std::any_of(request.stop.begin(), request.stop.end(), ends));
   }
   BOOST_TEST(stopped > 50);
+}
+
+BOOST_AUTO_TEST_CASE(receipts_come_with_the_end) {
+  std::vector<Event> events = events_of({40, 41, 42}, {});
+  const auto receipt = std::make_shared<tenon::Receipt>();
+  receipt->ids = {40, 41, 42};
+  receipt->links = {1, 2, 3};
+  events.back().receipt = receipt;
+  const Json expected = tenon::to_json(*receipt);
+  for (const bool chat : {false, true}) {
+    OpenAiWriter whole = openai(chat, false, false), stream = openai(chat, true, false);
+    for (const Event& event : events) whole.take(event);
+    BOOST_TEST(Json::parse(whole.whole())["choices"][0]["receipt"] == expected);
+    int found = 0;
+    for (const Json& chunk : data_of(streamed(stream, events), true)) {
+      BOOST_TEST(chunk["system_fingerprint"] == "fp_1");
+      if (chunk["choices"].empty() || !chunk["choices"][0].contains("receipt")) continue;
+      ++found;
+      BOOST_TEST(chunk["choices"][0]["receipt"] == expected);
+      BOOST_TEST(chunk["choices"][0]["finish_reason"] == "length");
+    }
+    BOOST_TEST(found == 1);
+  }
+  GenerateRequest request;
+  request.options.receipt = true;
+  LoraxWriter lorax(request, tokenizer(), {.input = {1, 2, 3}, .max_new_tokens = 3, .ends = {end_of_text()}});
+  for (const Event& event : events) {
+    BOOST_TEST(!lorax.complete());
+    lorax.take(event);
+  }
+  BOOST_TEST(lorax.complete());
+  BOOST_TEST(Json::parse(lorax.whole())["receipt"] == expected);
 }
 
 // The length first, then the end of text, and a schema that is complete is an end, too.
