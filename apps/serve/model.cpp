@@ -259,4 +259,15 @@ std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptT
   return all;
 }
 
+std::vector<tenon::TokenId> Model::predicted(std::string text) const {
+  const auto most = tokenizer().most_bytes_a_token();
+  const auto positions = static_cast<std::size_t>(std::max(config().positions, 0));
+  if (most && positions > 0 && text.size() / positions > *most) {
+    text.resize(positions * *most);
+    while (!text.empty() && (text.back() & 0xc0) == 0x80) text.pop_back();  // a character that was cut
+    if (!text.empty() && (text.back() & 0x80) != 0) text.pop_back();
+  }
+  return tokenizer().encode(text);
+}
+
 }  // namespace serve

@@ -87,6 +87,9 @@ class Model {
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
   std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 
+  // The tokens of a prediction, without what no answer can reach.
+  std::vector<tenon::TokenId> predicted(std::string text) const;
+
   // The settings of embeddings, classes and ranks in its files.
   const HeadRecipe& heads() const { return heads_; }
   // Tokens around two texts. Reads tokenizer.json when it is first asked for.

@@ -26,7 +26,15 @@ struct ReceiptLine {
   tenon::ReceiptCheck check;  // of what is read; then of the first receipt that does not hold
 };
 
-// The receipts of a line: itself, that of an answer, or those of its choices.
+// The answer's ids, where the line has them, must be those of its receipt.
+void check_ids(const Json& answer, const tenon::Receipt& receipt) {
+  for (const char* key : {"output_ids", "token_ids"}) {
+    if (answer.contains(key) && answer[key] != Json(receipt.ids))
+      throw tenon::Error(tenon::Error::Kind::invalid_request, key, "are not the ids of the receipt beside them");
+  }
+}
+
+// The receipts of a line: itself, that of an answer, or those of its choices, all of which must have one then.
 std::vector<tenon::Receipt> receipts_of(const Json& line) {
   if (line.contains("fingerprint")) return {tenon::receipt_from(line)};
   std::vector<tenon::Receipt> receipts;
@@ -36,11 +44,13 @@ std::vector<tenon::Receipt> receipts_of(const Json& line) {
     if (receipt.is_array())
       for (const Json& each : receipt) receipts.push_back(tenon::receipt_from(each));
     else
-      receipts.push_back(tenon::receipt_from(receipt));
+      check_ids(answer, receipts.emplace_back(tenon::receipt_from(receipt)));
   };
   const bool has_choices = line.contains("choices") && line["choices"].is_array();
   if (has_choices)
     for (const Json& each : line["choices"]) take(each);
+  if (!receipts.empty() && receipts.size() < line["choices"].size())
+    throw tenon::Error(tenon::Error::Kind::invalid_request, "receipt", "is missing in one of choices");
   if (receipts.empty()) take(line);
   if (receipts.empty() && line.contains("details")) take(line["details"]);
   if (receipts.empty())

@@ -18,7 +18,12 @@ constexpr const char* kReceiptHeader = "x-tenon-receipt";
 
 // A client of OpenAI's cannot add fields to a body everywhere: a header asks for receipts, too.
 void ask_receipts(const HttpRequest& request, std::string_view path, Asked& asked) {
-  if (trimmed(request.header(kReceiptHeader)) != "1") return;
+  const std::string_view value = trimmed(request.header(kReceiptHeader));
+  if (value.empty() || value == "0" || value == "false") return;
+  if (value != "1" && value != "true") {
+    throw ApiError(ApiError::Kind::invalid, "`" + std::string(kReceiptHeader) + "` must be 1, true, 0 or false",
+                   kReceiptHeader);
+  }
   if (path != "/v1/completions" && path != "/v1/chat/completions") {
     throw ApiError(ApiError::Kind::invalid,
                    "`" + std::string(kReceiptHeader) + "` is for /v1/completions and /v1/chat/completions",

@@ -64,6 +64,8 @@ TENON_INLINE TokenMasks::State TokenMasks::advance(State state, TokenId token) {
 
 TENON_INLINE void TokenMasks::guess(State state, DraftWriter& out) {
   constexpr int kBytesOfToken = 8;
+  const Budget& budget = automaton_.grammar().budget;
+  if (budget.bytes() > budget.limits().bytes / 2) return;  // the states that are left are for masks
   automaton_.begin_step();
   std::string text;
   const auto most = static_cast<std::size_t>(std::max(out.room(), 0) * kBytesOfToken);

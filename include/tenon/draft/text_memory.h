@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,10 +27,12 @@ class TextMemory {
   explicit TextMemory(std::size_t bytes = 0, int ngram = 4)
       : most_bytes_(bytes), ngram_(static_cast<std::size_t>(std::max(ngram, 1))) {}
 
-  /// Adds a text. Where it does not fit beside the others of its group, the older half of the group goes.
+  /// Adds a text, or the end of one that is too long. Where it does not fit beside the others of its group, the older
+  /// half of the group goes.
   void add(std::string_view group, std::span<const TokenId> text) {
-    const std::size_t most = most_bytes_ / kBytesOfToken / 2;  // tokens of a group: it never takes all
-    if (text.size() <= ngram_ || text.size() + 1 > most) return;
+    const std::size_t most = std::min(most_bytes_ / kBytesOfToken / 2, kMostOfGroup);
+    text = text.last(std::min(text.size(), most / 2));
+    if (text.size() <= ngram_) return;
     Group& in = groups_[std::string(group)];
     touch(group, in);
     if (in.tokens.size() + text.size() + 1 > most) drop_older_half(in);
@@ -64,7 +67,9 @@ class TextMemory {
   static constexpr TokenId kEndOfText = -1;
   // A token, and its place: an entry of an unordered_map with its list node and bucket.
   static constexpr std::size_t kBytesOfToken = sizeof(TokenId) + 5 * sizeof(void*);
-  static constexpr std::size_t kBytesOfGroup = 256;
+  static constexpr std::size_t kBytesOfGroup = 512;  // with its name, which is a digest
+  // Tokens: indexing half of them again takes an engine's step about a millisecond.
+  static constexpr std::size_t kMostOfGroup = 16'384;
 
   struct Group {
     std::vector<TokenId> tokens;                            // texts, with kEndOfText after each
@@ -73,7 +78,8 @@ class TextMemory {
     std::size_t bytes = 0;
   };
 
-  static std::uint64_t key(std::span<const TokenId> tokens) { return hash64(std::as_bytes(tokens)); }
+  // The seed keeps clients from choosing texts whose places share a bucket.
+  std::uint64_t key(std::span<const TokenId> tokens) const { return hash64(std::as_bytes(tokens), seed_); }
 
   void index_from(Group& in, std::size_t begin) {
     const auto tokens = std::span<const TokenId>(in.tokens);
@@ -111,7 +117,7 @@ class TextMemory {
   std::size_t most_bytes_, ngram_, bytes_ = 0;
   std::unordered_map<std::string, Group> groups_;
   std::map<std::uint64_t, std::string> by_use_;  // the group that was used longest ago comes first
-  std::uint64_t now_ = 0;
+  std::uint64_t now_ = 0, seed_ = std::random_device{}();
 };
 
 }  // namespace tenon

@@ -226,7 +226,7 @@ class Engine : private detail::SteppedEngine {
     return name;
   }
   /// 64 hexadecimal digits for numeric class, configuration, tokenizer and weights: engines with equal ones give equal
-  /// bits. The first call reads all weights.
+  /// bits. The first call reads all weights, on the thread that steps.
   const std::string& full_fingerprint() const {
     if (fingerprint_.empty())
       fingerprint_ = fingerprint_of(numeric_class(), config_, tokenizer_.get(), weights_.hash(options_.threads));

@@ -65,6 +65,7 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
                             c.norms_after, c.final_norm, c.rounded_alibi, c.shared_norm, c.head_norms, c.qkv_bias,
                             c.grouped_qkv, c.interleaved_qkv, c.tied_head, c.scale_scores, c.scale_scores_by_layer,
                             c.language_head, c.independent_labels});
+  to.add_numbers(c.eos);  // they end answers
   to.add_numbers(c.dense_layers);
   to.add_numbers(c.windows);
   to.add_numbers(c.rotations);

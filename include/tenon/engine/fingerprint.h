@@ -1,5 +1,5 @@
 // Fingerprints: engines with equal ones give equal bits, whatever their schedulers, caches, batches, threads, compilers
-// and instruction sets.
+// and instruction sets. Formats of fast math, such as FastMathBFloat16, are left out: their bits follow the batch.
 #pragma once
 #include <bit>
 #include <cstdint>

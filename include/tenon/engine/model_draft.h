@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace tenon {
 
 /// Guesses what a smaller model of the same vocabulary writes greedily. Engine: the smaller model's engine, or
 /// AnyEngine. It runs between the steps of the engine that verifies. Its prefix cache keeps the texts, so that a guess
-/// reads the last block of a text alone; without prefix reuse it reads the whole text.
+/// reads the last block of a text alone; without prefix reuse it reads the whole text. Groups (DraftState::group) share
+/// no prefixes there.
 template <class Engine>
 class ModelDraft {
  public:
@@ -31,8 +33,9 @@ class ModelDraft {
     const int room = positions > 0 ? positions - known : std::numeric_limits<int>::max();
     const int most = std::min({tokens_, out.room(), room});
     if (most <= 0) return;
-    const Completion guessed = engine_->complete(Request{.input_ids = {state.text.begin(), state.text.end()},
-                                                         .options = {.max_new_tokens = most, .ignore_eos = true}});
+    const Completion guessed = engine_->complete(
+        Request{.input_ids = {state.text.begin(), state.text.end()},
+                .options = {.max_new_tokens = most, .ignore_eos = true, .cache_salt = std::string(state.group)}});
     for (const TokenId token : guessed.ids)
       if (!out.add(token)) return;
   }

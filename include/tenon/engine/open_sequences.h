@@ -1,5 +1,6 @@
 // The sequences of open requests: their place in the queue, what they have written, and how each of them ends.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -20,7 +21,7 @@ namespace tenon {
 template <SchedulerPolicy P, class DeviceP>
 class OpenSequences {
  public:
-  /// keeps_ended: for ended().
+  /// keeps_ended: for take_ended().
   OpenSequences(P scheduler, bool keeps_tokens, bool keeps_ended)
       : queue_(std::move(scheduler), keeps_tokens), keeps_tokens_(keeps_tokens), keeps_ended_(keeps_ended) {}
 
@@ -34,7 +35,7 @@ class OpenSequences {
 
   /// A text of a group (DraftState::group) that has ended.
   struct EndedText {
-    std::vector<TokenId> tokens;  ///< the prompt and the answer
+    std::vector<TokenId> tokens;  ///< the prompt and the answer; of choices but the first, the end of the prompt
     int prompt_tokens;
     std::string group;
   };
@@ -155,9 +156,10 @@ class OpenSequences {
   }
 
   void keep_ended(const Sequence& s, const std::string& group) {
+    constexpr int kContext = 32;  // tokens of a prompt that other choices show, too
     if (group.empty() || s.generated() == 0) return;
-    const auto end = s.tokens.begin() + s.known();
-    ended_.push_back({{s.tokens.begin(), end}, s.prompt_tokens, group});
+    const int begin = s.choice == 0 ? 0 : std::max(0, s.prompt_tokens - kContext);
+    ended_.push_back({{s.tokens.begin() + begin, s.tokens.begin() + s.known()}, s.prompt_tokens - begin, group});
   }
 
   // One sequence that fails ends its request. Returns false.

@@ -7,6 +7,8 @@
 #include "tenon/core/require.h"
 #include "tenon/engine/prepared_request.h"
 #include "tenon/engine/receipt.h"
+#include "tenon/io/sha256.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace tenon {
 
@@ -82,7 +84,12 @@ TENON_INLINE void check_receipt(const Request& request) {
   if (!request.options.receipt) return;
   require(!request.logits_processor, "receipt", "cannot be given beside a logits processor, because that is code");
   require(!request.constraint || !request.constraint_source.kind.empty(), "receipt",
-          "needs constraint_source beside a constraint, so that the constraint can be made again");
+          "cannot be given beside a constraint of which the request has no text (constraint_source), such as that of "
+          "tools");
+  const auto is_utf8 = [](const std::string& text) { return sanitize_utf8(text) == text; };
+  require(is_utf8(request.constraint_source.text) &&
+              std::all_of(request.options.stop.begin(), request.options.stop.end(), is_utf8),
+          "receipt", "needs stop strings and constraints in UTF-8, because it is JSON");
 }
 
 // A checkpoint without a language head gives no text, and one without any classification head no classes.
@@ -128,8 +135,8 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
 
 TENON_INLINE std::string PreparedRequest::guess_group() const {
   const Options& o = options();
-  const bool alone = o.cache_salt.empty() || o.client < 0;
-  return alone ? std::string() : std::to_string(o.client) + ' ' + o.cache_salt;
+  if (o.cache_salt.empty() || o.client < 0) return {};
+  return Sha256().update(std::to_string(o.client) + ' ' + o.cache_salt).hex();  // a salt may be of any length
 }
 
 TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().n, options().best_of); }

@@ -203,6 +203,12 @@ TENON_INLINE Options deciding(const Options& options) {
   return o;
 }
 
+TENON_INLINE std::uint32_t first_word(const Sha256::Digest& digest) {
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < 4; ++i) word = word << 8 | digest[i];
+  return word;
+}
+
 TENON_INLINE ReceiptWriter::ReceiptWriter(Receipt begun) : receipt_(std::move(begun)) {
   receipt_.library = kVersion;
   receipt_.request_digest = receipt_.digest = request_digest(receipt_);
@@ -211,10 +217,9 @@ TENON_INLINE ReceiptWriter::ReceiptWriter(Receipt begun) : receipt_(std::move(be
 TENON_INLINE void ReceiptWriter::add(TokenId token, const Sha256::Digest& row) {
   receipt_.digest =
       Sha256().update(std::as_bytes(std::span(receipt_.digest))).update(std::as_bytes(std::span(row))).digest();
-  std::uint32_t head = 0;
-  for (std::size_t i = 0; i < 4; ++i) head = head << 8 | receipt_.digest[i];
   receipt_.ids.push_back(token);
-  receipt_.links.push_back(head);
+  receipt_.links.push_back(first_word(receipt_.digest));
+  receipt_.chain.push_back(receipt_.digest);
 }
 
 TENON_INLINE std::shared_ptr<const Receipt> ReceiptWriter::finished(FinishReason reason) const {
@@ -240,6 +245,7 @@ TENON_INLINE Sha256::Digest digest_of_row(std::span<const float> logits) {
 TENON_INLINE Sha256::Digest request_digest(const Receipt& receipt) {
   Json json = detail::json_of_request(receipt);
   for (Json& adapter : json["adapters"]) adapter.erase("name");
+  json.erase("library");
   return Sha256().update(json.dump(-1, ' ', false, Json::error_handler_t::replace)).digest();
 }
 
@@ -283,6 +289,8 @@ TENON_INLINE Receipt receipt_from(const Json& json) {
   r.links = detail::words_of(fields, "links");
   if (r.links.size() != r.ids.size()) fields.refuse("links", "must have eight digits for each of ids");
   r.digest = detail::digest_of(fields, "digest");
+  if (r.links.empty() ? r.digest != r.request_digest : r.links.back() != detail::first_word(r.digest))
+    fields.refuse("digest", "does not begin with the last of links; of an answer without tokens it is request_digest");
   return r;
 }
 

@@ -23,8 +23,8 @@ struct ReceiptAdapter {
   friend bool operator==(const ReceiptAdapter&, const ReceiptAdapter&) = default;
 };
 
-/// A receipt of one choice of an answer. `request_digest` is SHA-256 over all fields before `ids`, but the
-/// names of adapters.
+/// A receipt of one choice of an answer. `request_digest` is SHA-256 over all fields before `ids`, but `library` and
+/// the names of adapters.
 ///
 /// The chain: link 0 is request_digest. Link i + 1 is SHA-256 of link i and of the SHA-256 of row i: the raw logits,
 /// [vocab], that token i was picked from, as float32 in little-endian order. `links` has the first four bytes of links
@@ -43,17 +43,19 @@ struct Receipt {
   Sha256::Digest request_digest{};
   std::vector<std::uint32_t> links;  ///< [ids]
   Sha256::Digest digest{};
+  std::vector<Sha256::Digest> chain;  ///< [ids] links 1, 2, ... whole; empty for a receipt that was read
 };
 
-/// SHA-256 over all fields of a receipt before `ids`: of their JSON, keys sorted, without spaces. The names of adapters
-/// are left out: an adapter may lie elsewhere where it is verified, and its digest says what it is.
+/// SHA-256 over all fields of a receipt before `ids`: of their JSON, keys sorted, without spaces. `library` is left
+/// out, as another version may verify it, and so are the names of adapters: an adapter may lie elsewhere where it is
+/// verified, and its digest says what it is.
 Sha256::Digest request_digest(const Receipt& receipt);
 
 /// The receipt as a JSON object. Text that is no UTF-8 has U+FFFD in place of its wrong bytes.
 Json to_json(const Receipt& receipt);
 
 /// Reads such an object. Error invalid_request, with the field's name, for a field that is missing, unknown, of another
-/// type or out of range. The digests are not compared here (verify.h).
+/// type or out of range, or where `digest` does not fit `links`. Nothing is computed again here (verify.h).
 Receipt receipt_from(const Json& json);
 
 /// 64 lower-case hexadecimal digits.
@@ -63,6 +65,9 @@ namespace detail {
 
 // The options that decide tokens; the others have their defaults.
 Options deciding(const Options& options);
+
+// The first four bytes of a link, as `links` has them.
+std::uint32_t first_word(const Sha256::Digest& digest);
 
 // Writes the receipt of one choice while its tokens come.
 class ReceiptWriter {

@@ -95,7 +95,7 @@ class ReceiptVerifier {
       }
       const RequestId id = engine_.submit(std::move(request));
       open_.emplace(id, Open{index});
-      if (is_cut(receipt) && receipt.ids.empty()) cut_.emplace_back(id, receipt.reason);
+      if (is_cut(receipt) && receipt.ids.empty()) engine_.cancel(id, receipt.reason);  // before its first step
     } catch (const Error& error) {
       checks_[index] = failed_check(error);
     }

@@ -45,7 +45,7 @@ struct OpenAiAsked {
       common.constraint_source = request.form->source();
     }
     if (request.prediction) {
-      common.prediction = model.tokenizer().encode(*request.prediction);
+      common.prediction = model.predicted(*request.prediction);
       terms.tells_prediction = true;
     }
     asked.stream = request.stream;
