@@ -90,6 +90,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
       adapters_(std::make_shared<AdapterNames>(places_of(settings_))),
       made_(make_engine(settings_, adapters_, steps_, files)),
       engine_(*made_),
+      fingerprint_(settings_.resume_key_file.empty() ? std::string() : engine_.fingerprint()),
       service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
       context_{.limits = {.max_input_tokens = settings_.max_input_length,
                           .max_total_tokens = settings_.max_total_tokens,

@@ -45,6 +45,8 @@ class Model {
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
+  // Of the engine; empty without --resume-key-file, as it takes a pass over all weights.
+  const std::string& fingerprint() const { return fingerprint_; }
   std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
 
   AdapterNames& adapters() { return *adapters_; }
@@ -104,6 +106,7 @@ class Model {
   const std::shared_ptr<AdapterNames> adapters_;
   std::unique_ptr<tenon::AnyEngine> made_;  // null once the service has it
   tenon::AnyEngine& engine_;
+  const std::string fingerprint_;
   const std::unique_ptr<Service> service_;
   RequestContext context_;
   const HeadRecipe heads_;

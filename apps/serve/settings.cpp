@@ -136,6 +136,12 @@ void add_server_flags(CLI::App& app, Settings& s) {
              "defaults of sampling from the model's generation_config.json, in place of each API's own");
   flags.seconds("--stream-interval", s.stream_interval, 0, 0.05,
                 "tokens of a stream that come sooner share a write; 0: none does");
+  app.add_option("--resume-key-file", s.resume_key_file,
+                 "file of a secret that replicas share: streams with `resumable` can be continued on each of them")
+      ->option_text("FILE")
+      ->group("Server");
+  flags.seconds("--resume-timeout", s.resume_timeout, 1, kDay,
+                "such a stream can be continued so long after its begin");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
@@ -432,6 +438,7 @@ std::vector<std::string> Settings::describe() const {
   say("lenient", on(lenient));
   say("generation-config", on(generation_config));
   say("stream-interval", as_seconds(stream_interval));
+  say("resume", resume_key_file.empty() ? std::string("off") : "for " + as_seconds(resume_timeout));
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));
   say("log-requests", on(log_requests));

@@ -22,6 +22,7 @@ struct SamplingRequest {
   tenon::Options options;
   bool seed_given = false;
   bool stream = false;
+  bool resumable = false;  // the stream can be continued after a cut
   bool include_usage = false;
   std::optional<int> max_tokens;            // none: what is left beside the prompt; 0: only the prompt is scored
   std::string length_field = "max_tokens";  // what the client calls it
@@ -31,7 +32,7 @@ struct SamplingRequest {
   std::optional<int> prompt_logprobs;  // alternatives to each token of the prompt, as vLLM shows them; none: not asked
   bool return_token_ids = false;
   std::optional<std::string> prediction;  // a text that the answer may well be; it decides speed alone
-  std::vector<std::string> ignored;  // unknown fields, where the server is lenient
+  std::vector<std::string> ignored;       // unknown fields, where the server is lenient
 };
 
 struct CompletionRequest : SamplingRequest {
