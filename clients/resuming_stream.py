@@ -45,11 +45,13 @@ def resuming_stream(urls, body, headers=None, *, retries=10, pause=0.05, longest
                     on_cut=None):
     """Yields the events of a streamed answer, each once, whatever cuts the connection between them.
 
-    urls: the full URL of a route, or a list of such URLs on replicas, which are tried in turn.
-    body: the request as a dictionary; `stream` and `resumable` are set here.
-    retries: tries without a new event before StreamError. pause: seconds before the second of them; then doubled.
-    timeout: seconds without a byte; the server sends a comment each 15 s. context: an ssl.SSLContext for https.
-    on_cut: called with the exception of each cut, for a log.
+    - urls: the full URL of a route, or a list of such URLs on replicas, which are tried in turn.
+    - body: the request as a dictionary. `stream` and `resumable` are set here.
+    - retries: the number of tries without a new event before StreamError.
+    - pause: seconds before the second of these tries. It doubles with each of them, up to longest_pause.
+    - timeout: seconds without a byte. The server sends a comment each 15 s.
+    - context: an ssl.SSLContext for https.
+    - on_cut: called with the exception of each cut, for a log.
     """
     urls = [urls] if isinstance(urls, str) else list(urls)
     body = dict(body, stream=True, resumable=True)

@@ -45,7 +45,7 @@ class Model {
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
-  // Of the engine; empty without --resume-key-file, as it takes a pass over all weights.
+  // The engine's fingerprint; empty without --resume-key-file, as it takes a pass over all weights.
   const std::string& fingerprint() const { return fingerprint_; }
   std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
 

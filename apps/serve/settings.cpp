@@ -396,6 +396,13 @@ std::string limits_of(const FetchOptions& fetch) {
          std::to_string(fetch.total_bytes) + " in " + fetch.folder.string();
 }
 
+std::string timeouts_of(const Settings& s) {
+  return "header " + as_seconds(s.header_timeout) + ", body " + as_seconds(s.body_timeout) + ", idle " +
+         as_seconds(s.idle_timeout) + ", write " + as_seconds(s.write_timeout) + ", request " +
+         (s.request_timeout.count() == 0 ? "none" : as_seconds(s.request_timeout)) + ", shutdown " +
+         as_seconds(s.shutdown_timeout);
+}
+
 }  // namespace
 
 std::vector<std::string> Settings::describe() const {
@@ -453,10 +460,7 @@ std::vector<std::string> Settings::describe() const {
   say("max-best-of", max_best_of);
   say("max-n", max_n);
   say("payload-limit", payload_limit);
-  say("timeouts", "header " + as_seconds(header_timeout) + ", body " + as_seconds(body_timeout) + ", idle " +
-                      as_seconds(idle_timeout) + ", write " + as_seconds(write_timeout) + ", request " +
-                      (request_timeout.count() == 0 ? "none" : as_seconds(request_timeout)) + ", shutdown " +
-                      as_seconds(shutdown_timeout));
+  say("timeouts", timeouts_of(*this));
   return lines;
 }
 

@@ -24,7 +24,7 @@ StreamSeal seal_of(const StreamScope& scope = {.request = "body", .owner = "team
   return seal;
 }
 
-// What the seal says to the text; empty: it is accepted.
+// The refusal of the text; empty: it is accepted.
 std::string answer_to(const StreamSeal& seal, const std::string& text, std::int64_t now = kPlace.created) {
   try {
     const SentStreamId sent = parse_stream_id(text);

@@ -122,8 +122,8 @@ class Kills(ClientTest):
                     got.append(event)
                 streams.append((body, got))
 
-        def fault(stream):
-            """What is wrong with a stream: it must be the plain stream of its seed."""
+        def verdict(stream):
+            """Compares a stream with the plain stream of its seed."""
             body, got = stream
             if got[-1].data != "[DONE]":
                 return "incomplete"
@@ -146,7 +146,7 @@ class Kills(ClientTest):
             for each in running:
                 each.result()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            found = collections.Counter(pool.map(fault, streams))
+            found = collections.Counter(pool.map(verdict, streams))
         print("%d kills, %d cuts of streams, longest gap %.2f s; streams: %s" % (KILLS, len(cuts), max(gaps), dict(found)), file=sys.stderr)
         self.assertEqual(set(found), {"right"})
         self.assertGreater(len(cuts), 0)

@@ -1,4 +1,4 @@
-// What makes an answer that one and no other.
+// The id, time and seed of one answer, and the event after which a client has it continued.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -69,7 +69,7 @@ std::string description_of(const HttpRequest& request, const tenon::Request& mad
   return all.take();
 }
 
-// Of what the names stand for now.
+// The contents that the names stand for now.
 std::string digests_of(Model& model, const std::vector<std::string>& names) {
   if (names.empty()) return {};
   Listing all;

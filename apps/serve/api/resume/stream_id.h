@@ -6,7 +6,7 @@
 
 namespace serve {
 
-// What an id says to everybody who reads it.
+// The readable part of an id.
 struct StreamPlace {
   std::uint64_t events = 0;  // of the stream, up to the one that has this id
   std::uint64_t seed = 0;    // that the answer draws with
@@ -15,7 +15,7 @@ struct StreamPlace {
   std::string answer = {};   // the answer's id; empty: the API has none
 };
 
-// What an id is bound to, and does not say.
+// An id is bound to all of these, and says none of them.
 struct StreamScope {
   std::string request;  // the route, the body, and what the server makes of them
   std::string owner;    // the name of the API key; empty: there are no keys
