@@ -111,7 +111,7 @@ class ResumeTest(ServerTest):
         cls.FLAGS = ["--resume-key-file", cls.key, "--chat-template", "plain"]
         super().setUpClass()
         cls.other = Server(*cls.FLAGS, "--batch", 4, "--stream-interval", 0)
-        cls.addClassCleanup(cls.other.kill)
+        cls.addClassCleanup(cls.other.__exit__)
 
     def refuses(self, server, case, after, status, part, headers=None):
         """The continuation is refused in the form of its API, with `part` in the message. Returns the code of OpenAI's."""
@@ -194,11 +194,8 @@ class Cuts(ResumeTest):
 
     def test_after_a_kill(self):
         for case in [LORAX, COMPLETION, CHAT, CASES["LoRAX, adapter"]]:
-            first = Server(*self.FLAGS)
-            try:
+            with Server(*self.FLAGS) as first:  # whose end is a SIGKILL
                 got = events(first, case, most=3)
-            finally:
-                first.kill()  # SIGKILL
             rest = events(self.other, case, got[-1].id)
             self.assertEqual(got[1:] + rest, events(self.server, case, got[0].id))
 
@@ -276,7 +273,7 @@ class Refusals(ResumeTest):
             root = self.folder / ("root-%d" % len(servers))
             shutil.copytree(ADAPTERS / name, root / "sky")
             servers.append(Server(*self.FLAGS, "--adapter-root", root))
-            self.addCleanup(servers[-1].kill)
+            self.addCleanup(servers[-1].__exit__)
         whole = events(servers[0], case)
         self.refuses(servers[1], case, whole[3].id, 400, "adapter")
         self.assertEqual(events(servers[2], case, whole[3].id), whole[4:])

@@ -77,7 +77,7 @@ class Clients(ClientTest):
     def test_a_server_that_ends_hands_its_streams_to_the_next(self):
         path, body = "/v1/completions", {"prompt": KING, "max_tokens": 900, "ignore_eos": True}
         first = Server(*self.FLAGS, "--shutdown-timeout", 0)
-        self.addCleanup(first.kill)
+        self.addCleanup(first.__exit__)
         got, cuts = [], []
         for event in resuming_stream(self.urls(path, first.port, self.other.port), body, on_cut=cuts.append):
             got.append(event)
@@ -106,7 +106,7 @@ class Kills(ClientTest):
         choice = random.Random(7)
         ports = [free_port() for _ in range(2)]
         servers = [Server(*self.FLAGS, port=port) for port in ports]
-        self.addCleanup(lambda: [server.kill() for server in servers])
+        self.addCleanup(lambda: [server.__exit__() for server in servers])
         over, streams, cuts, gaps = threading.Event(), [], [], [0.0]
         bodies = [{"prompt": prompt, "max_tokens": 200, "ignore_eos": True, **USAGE, **more}
                   for prompt, more in [(KING, {}), ("Once upon a time", {"model": "weather"}), ("The rain", {"stop": ["zebra"]})]]
@@ -139,7 +139,7 @@ class Kills(ClientTest):
                 for _ in range(KILLS):
                     time.sleep(choice.uniform(0, 0.4))
                     index = choice.randrange(2)
-                    servers[index].kill()
+                    servers[index].__exit__()  # SIGKILL
                     servers[index] = Server(*self.FLAGS, port=ports[index])
             finally:
                 over.set()

@@ -15,9 +15,9 @@
 namespace serve {
 namespace {
 
-constexpr const char* kHeader = "Last-Event-ID";
+constexpr const char* kResumeHeader = "Last-Event-ID";
 
-std::int64_t now() { return static_cast<std::int64_t>(seconds_since_1970()); }
+std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
 // Values one after the other, so that two lists that differ give texts that differ.
 class Listing {
@@ -83,9 +83,9 @@ std::string digests_of(Model& model, const std::vector<std::string>& names) {
 }  // namespace
 
 AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix) {
-  const std::string sent = request.header(kHeader);
+  const std::string sent = request.header(kResumeHeader);
   if (sent.empty())
-    return {.id = prefix.empty() ? prefix : prefix + random_id(), .created = now(), .seed = random_bits()};
+    return {.id = prefix.empty() ? prefix : prefix + random_id(), .created = seconds_now(), .seed = random_bits()};
   SentStreamId after = parse_stream_id(sent);
   return {
       .id = after.place.answer, .created = after.place.created, .seed = after.place.seed, .after = std::move(after)};
@@ -96,7 +96,8 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
   if (!asked.resumable) {
     if (!identity.after) return;
     throw ApiError(ApiError::Kind::malformed,
-                   "`Last-Event-ID` continues a stream whose body says `resumable`: true; this body does not", kHeader);
+                   "`Last-Event-ID` continues a stream whose body says `resumable`: true; this body does not",
+                   kResumeHeader);
   }
   if (key.empty()) {
     throw ApiError(ApiError::Kind::invalid,
@@ -106,7 +107,7 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
   const tenon::Request& made = asked.requests.front();
   StreamSeal seal(key,
                   {.request = description_of(request, made, model), .owner = owner, .engine = model.fingerprint()});
-  if (identity.after) seal.check(*identity.after, now());
+  if (identity.after) seal.check(*identity.after, seconds_now());
   const std::int64_t lifetime =
       std::chrono::duration_cast<std::chrono::seconds>(model.settings().resume_timeout).count();
   const StreamPlace begin{.seed = made.options.seed,

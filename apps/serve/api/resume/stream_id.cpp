@@ -14,13 +14,13 @@
 namespace serve {
 namespace {
 
-constexpr std::string_view kVersion = "1";
-constexpr std::size_t kFields = 8;
+constexpr std::string_view kIdVersion = "1";
+constexpr std::size_t kIdFields = 8;
 constexpr std::size_t kMacDigits = 32, kTagDigits = 8;
 constexpr std::size_t kRequestTag = 0, kOwnerTag = 1, kEngineTag = 2, kAdaptersTag = 3, kTags = 4;
 constexpr std::size_t kLongestAnswer = 64;
 
-[[noreturn]] void refuse(const std::string& why, ApiError::Kind kind = ApiError::Kind::malformed) {
+[[noreturn]] void refuse_id(const std::string& why, ApiError::Kind kind = ApiError::Kind::malformed) {
   throw ApiError(kind, "`Last-Event-ID` " + why, "Last-Event-ID");
 }
 
@@ -45,17 +45,17 @@ template <class Integer>
 Integer number_of(std::string_view text) {
   Integer value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) refuse("is not an id of a stream");
+  if (error != std::errc() || end != text.data() + text.size()) refuse_id("is not an id of a stream");
   return value;
 }
 
 bool in_answer(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
 
-std::array<std::string_view, kFields> fields_of(std::string_view text) {
-  std::array<std::string_view, kFields> fields;
-  for (std::size_t i = 0; i < kFields; ++i) {
+std::array<std::string_view, kIdFields> fields_of(std::string_view text) {
+  std::array<std::string_view, kIdFields> fields;
+  for (std::size_t i = 0; i < kIdFields; ++i) {
     const std::size_t dot = text.find('.');
-    if ((dot == text.npos) != (i + 1 == kFields)) refuse("is not an id of a stream");
+    if ((dot == text.npos) != (i + 1 == kIdFields)) refuse_id("is not an id of a stream");
     fields[i] = text.substr(0, dot);
     text.remove_prefix(std::min(text.size(), fields[i].size() + 1));
   }
@@ -68,7 +68,7 @@ std::string_view tag_at(std::string_view tags, std::size_t index) {
 }
 
 std::string in_clear(const StreamPlace& place) {
-  return std::string(kVersion) + "." + std::to_string(place.events) + "." + std::to_string(place.seed) + "." +
+  return std::string(kIdVersion) + "." + std::to_string(place.events) + "." + std::to_string(place.seed) + "." +
          std::to_string(place.created) + "." + std::to_string(place.expires) + "." + place.answer + ".";
 }
 
@@ -76,10 +76,10 @@ std::string in_clear(const StreamPlace& place) {
 
 SentStreamId parse_stream_id(std::string_view text) {
   const auto fields = fields_of(text);
-  if (fields[0] != kVersion) refuse("is an id of another version of the server");
+  if (fields[0] != kIdVersion) refuse_id("is an id of another version of the server");
   if (fields[5].size() > kLongestAnswer || !std::all_of(fields[5].begin(), fields[5].end(), in_answer) ||
       fields[6].size() != kTags * kTagDigits || fields[7].size() != kMacDigits)
-    refuse("is not an id of a stream");
+    refuse_id("is not an id of a stream");
   return {.place = {.events = number_of<std::uint64_t>(fields[1]),
                     .seed = number_of<std::uint64_t>(fields[2]),
                     .created = number_of<std::int64_t>(fields[3]),
@@ -114,22 +114,23 @@ void StreamSeal::check(const SentStreamId& sent, std::int64_t now) const {
   const std::string_view signed_text = text.substr(0, text.size() - kMacDigits - 1);
   const std::string expected = mac(signed_text);
   if (CRYPTO_memcmp(expected.data(), text.data() + signed_text.size() + 1, kMacDigits) == 0) {
-    if (now > sent.place.expires) refuse("has expired: the time in which the stream could be continued is over");
+    if (now > sent.place.expires) refuse_id("has expired: the time in which the stream could be continued is over");
     return;
   }
   const std::string_view tags = tags_in(sent);
   const auto differs = [&](std::size_t index) { return tag_at(tags, index) != tag_at(tags_, index); };
   const bool request = differs(kRequestTag), owner = differs(kOwnerTag), engine = differs(kEngineTag);
-  if (owner && !request && !engine) refuse("is of a stream of another API key", ApiError::Kind::other_key);
+  if (owner && !request && !engine) refuse_id("is of a stream of another API key", ApiError::Kind::other_key);
   if (request && !owner && !engine)
-    refuse("is of another request: send the same body, `prediction` aside, to a server with the same settings");
-  if (engine && !request && !owner) refuse("is of another engine: its model, formats or version differ from this one");
-  refuse("was not given by a server with this --resume-key-file, or it was changed");
+    refuse_id("is of another request: send the same body, `prediction` aside, to a server with the same settings");
+  if (engine && !request && !owner)
+    refuse_id("is of another engine: its model, formats or version differ from this one");
+  refuse_id("was not given by a server with this --resume-key-file, or it was changed");
 }
 
 void StreamSeal::check_adapters(const SentStreamId& sent) const {
   if (tag_at(tags_in(sent), kAdaptersTag) != adapters_tag_)
-    refuse("is of a stream under an adapter of other content: its files were replaced");
+    refuse_id("is of a stream under an adapter of other content: its files were replaced");
 }
 
 }  // namespace serve
