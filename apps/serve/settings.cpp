@@ -136,6 +136,12 @@ void add_server_flags(CLI::App& app, Settings& s) {
              "defaults of sampling from the model's generation_config.json, in place of each API's own");
   flags.seconds("--stream-interval", s.stream_interval, 0, 0.05,
                 "tokens of a stream that come sooner share a write; 0: none does");
+  app.add_option("--resume-key-file", s.resume_key_file,
+                 "file of a secret that replicas share: streams with `resumable` can be continued on each of them")
+      ->option_text("FILE")
+      ->group("Server");
+  flags.seconds("--resume-timeout", s.resume_timeout, 1, kDay,
+                "such a stream can be continued so long after its begin");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
@@ -390,6 +396,13 @@ std::string limits_of(const FetchOptions& fetch) {
          std::to_string(fetch.total_bytes) + " in " + fetch.folder.string();
 }
 
+std::string timeouts_of(const Settings& s) {
+  return "header " + as_seconds(s.header_timeout) + ", body " + as_seconds(s.body_timeout) + ", idle " +
+         as_seconds(s.idle_timeout) + ", write " + as_seconds(s.write_timeout) + ", request " +
+         (s.request_timeout.count() == 0 ? "none" : as_seconds(s.request_timeout)) + ", shutdown " +
+         as_seconds(s.shutdown_timeout);
+}
+
 }  // namespace
 
 std::vector<std::string> Settings::describe() const {
@@ -432,6 +445,7 @@ std::vector<std::string> Settings::describe() const {
   say("lenient", on(lenient));
   say("generation-config", on(generation_config));
   say("stream-interval", as_seconds(stream_interval));
+  say("resume", resume_key_file.empty() ? std::string("off") : "for " + as_seconds(resume_timeout));
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));
   say("log-requests", on(log_requests));
@@ -446,10 +460,7 @@ std::vector<std::string> Settings::describe() const {
   say("max-best-of", max_best_of);
   say("max-n", max_n);
   say("payload-limit", payload_limit);
-  say("timeouts", "header " + as_seconds(header_timeout) + ", body " + as_seconds(body_timeout) + ", idle " +
-                      as_seconds(idle_timeout) + ", write " + as_seconds(write_timeout) + ", request " +
-                      (request_timeout.count() == 0 ? "none" : as_seconds(request_timeout)) + ", shutdown " +
-                      as_seconds(shutdown_timeout));
+  say("timeouts", timeouts_of(*this));
   return lines;
 }
 

@@ -57,6 +57,9 @@ struct Settings {
   std::chrono::milliseconds request_timeout{0};  // 0: none
   std::chrono::milliseconds shutdown_timeout{30'000};
 
+  std::filesystem::path resume_key_file;                // for ids of resumable streams; empty: there are none
+  std::chrono::milliseconds resume_timeout{3'600'000};  // such a stream can be continued for so long after its begin
+
   std::filesystem::path api_key_file;  // empty: none
   std::vector<std::string> api_keys;
   bool insecure = false;  // beyond this machine without a key

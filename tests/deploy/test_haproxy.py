@@ -4,9 +4,11 @@
 """
 import collections
 import csv
+import functools
 import http.client
 import io
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -22,14 +24,16 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "server"))
+sys.path[:0] = [str(ROOT / "tests" / "server"), str(ROOT / "clients")]
 import serving  # noqa: E402
+from resuming_stream import resuming_stream  # noqa: E402
 from serving import eventually  # noqa: E402
 
 CONFIGURATION = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
 ADAPTERS = ["%s-%02d" % (serving.NAMES[i % 3], i) for i in range(20)]
 FACTOR = int(re.search(r"presetenv TENON_BALANCE +(\d+)", CONFIGURATION.read_text()).group(1))
 LONG = 700  # tokens of a stream that is still open when something happens to it
+KILLS = int(os.environ.get("TENON_TEST_KILLS", 25))  # under streams that resume
 
 
 def say(*words):
@@ -145,6 +149,8 @@ class Haproxy(unittest.TestCase):
         root = pathlib.Path(cls.folder.name, "adapters")
         for name in ADAPTERS:  # copies, because links must stay below the root
             shutil.copytree(serving.ADAPTERS / name.rsplit("-", 1)[0], root / name)
+        cls.key = pathlib.Path(cls.folder.name, "resume.key")
+        cls.key.write_text("a secret of at least thirty-two bytes")
         cls.replica = {name: cls.start(name) for name in "AB"}
         cls.addClassCleanup(lambda: [each.__exit__() for each in cls.replica.values()])
         cls.balancer = Balancer(cls.folder.name, {name: each.port for name, each in cls.replica.items()})
@@ -152,7 +158,8 @@ class Haproxy(unittest.TestCase):
 
     @classmethod
     def start(cls, name, port=0):
-        return serving.Server("--adapter-root", pathlib.Path(cls.folder.name, "adapters"), "--stream-interval", 0, port=port)
+        return serving.Server("--adapter-root", pathlib.Path(cls.folder.name, "adapters"), "--stream-interval", 0,
+                              "--resume-key-file", cls.key, port=port)
 
     def restart(self, name):
         before = self.replica[name]
@@ -378,6 +385,38 @@ class Haproxy(unittest.TestCase):
         self.restart(name)
         self.balancer.wait_up("a", "b")
         self.assertEqual({self.home(name) for name in ADAPTERS}, {"A", "B"})
+
+    def test_streams_that_resume_survive_kills(self):
+        url, gaps = "http://127.0.0.1:%d/v1/completions" % self.balancer.port, [0.0]
+
+        def client(adapter):
+            body, got, last = {"prompt": "The king", "model": adapter, "max_tokens": 200, "ignore_eos": True}, [], time.monotonic()
+            for event in resuming_stream(url, body, retries=200, longest_pause=0.5, timeout=serving.PATIENCE):
+                gaps.append(time.monotonic() - last)
+                last = time.monotonic()
+                got.append(event)
+            return body, got
+
+        for name in "AB":
+            self.addCleanup(self.revive, name)
+        traffic = Traffic(*(functools.partial(client, name) for name in ADAPTERS[:6]))
+        for _ in range(KILLS):
+            time.sleep(random.uniform(0, 0.5))
+            name = random.choice("AB")
+            self.replica[name].kill()
+            self.restart(name)
+            self.balancer.wait_up("a", "b")
+        streams = traffic.stop()
+        incomplete = changed = 0
+        for body, got in streams:
+            incomplete += got[-1].data != "[DONE]"
+            seed = int(got[0].id.split(".")[2])  # that the server drew
+            with self.balancer.stream("/v1/completions", body | {"stream": True, "seed": seed}) as stream:
+                plain = [chunk["choices"] for chunk in stream if chunk != "[DONE]"]
+            changed += [json.loads(event.data)["choices"] for event in got[:-1]] != plain
+        say("%d kills, %d streams that resume, %d incomplete, %d changed, longest gap %.2f s" %
+            (KILLS, len(streams), incomplete, changed, max(gaps)))
+        self.assertEqual((incomplete, changed), (0, 0))
 
     def test_a_replica_is_drained(self):
         for name in "AB":

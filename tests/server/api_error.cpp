@@ -41,6 +41,7 @@ const Row kTable[]{
      "authentication_error"},
     {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed", 403, "permission_error"},
     {Kind::not_permitted, 401, "authentication", 403, "permission_error", "role_not_allowed", 403, "permission_error"},
+    {Kind::other_key, 401, "authentication", 403, "permission_error", "stream_of_another_key", 403, "permission_error"},
     {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr, 413, "request_too_large"},
     {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr, 415, "invalid_request_error"},
     {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr, 501, "invalid_request_error"},

@@ -244,6 +244,19 @@ BOOST_AUTO_TEST_CASE(streams) {
   BOOST_TEST(serve::test::refused([] { parse(R"({"inputs": "x", "stream": true})", Streaming::never); }).param ==
              "stream");
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).stream);
+  BOOST_TEST(parse(R"({"inputs": "x", "stream": true, "resumable": true})").resumable);
+  BOOST_TEST(parse(R"({"inputs": "x", "resumable": true})", Streaming::always).resumable);
+  BOOST_TEST(!parse(R"({"inputs": "x", "resumable": false})").resumable);
+  for (const char* const body : {R"({"inputs": "x", "resumable": true})", R"({"inputs": "x", "resumable": 1})",
+                                 R"({"inputs": "x", "parameters": {"resumable": true}})"})
+    BOOST_TEST(refused(body).param == "resumable", body);
+}
+
+BOOST_AUTO_TEST_CASE(a_prediction_stands_beside_the_parameters) {
+  const std::string begin = R"({"inputs": "x", "prediction": {"type": )";
+  BOOST_TEST(parse(begin + R"("content", "content": "y z"}})").prediction.value() == "y z");
+  BOOST_TEST(!parse(R"({"inputs": "x"})").prediction.has_value());
+  BOOST_TEST(refused(begin + R"("text", "content": "y"}})").param == "prediction.type");
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).options.top_logprobs == 0);  // each token has its own
 }
 

@@ -147,6 +147,20 @@ BOOST_AUTO_TEST_CASE(stop_strings) {
   check_both(R"("stop": [)" + times(20'000, R"("s")") + "]", "stop");
 }
 
+BOOST_AUTO_TEST_CASE(resumable_streams_have_one_answer) {
+  BOOST_TEST(with(R"("stream": true, "resumable": true)").resumable);
+  BOOST_TEST(!with(R"("stream": true, "resumable": false)").resumable);
+  check_both(R"("resumable": true)", "resumable");
+  check_both(R"("stream": true, "resumable": 1)", "resumable");
+  check_both(R"("stream": true, "resumable": true, "n": 2)", "resumable");
+  const auto of_prompts = [](const std::string& list) {
+    return serve::test::refused(
+        [&] { parse_completion(R"({"stream": true, "resumable": true, "prompt": )" + list + "}", kContext); });
+  };
+  BOOST_TEST(of_prompts(R"(["a", "b"])").param == "resumable");
+  for (const char* const one : {R"("a")", R"(["a"])", "[1, 2]"}) BOOST_TEST(of_prompts(one).openai == 200, one);
+}
+
 BOOST_AUTO_TEST_CASE(stream_options_are_for_streams) {
   check_both(R"("stream_options": {"include_usage": true})", "stream_options");
   BOOST_TEST(!with(R"("stream": false, "stream_options": {})").stream);  // asks for nothing

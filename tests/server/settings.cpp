@@ -232,6 +232,10 @@ BOOST_AUTO_TEST_CASE(keys_are_never_shown) {
   s.resolve("m", 1024);
   BOOST_TEST(!has(described(s), "secret"));
   BOOST_TEST(has(described(s), "keys = 2"));
+  BOOST_TEST(has(described(s), "resume = off"));
+  const Settings resumes = parsed({"--resume-key-file", "f", "--resume-timeout", "2.5"});
+  BOOST_TEST(resumes.resume_key_file == "f");
+  BOOST_TEST(has(described(resumes), "resume = for 2.5 s"));
   for (const auto& words : std::vector<std::vector<std::string>>{
            {"--apikey", "very-secret"}, {"--apikey=very-secret"}, {"very-secret"}, {"--api-key", "a", "very-secret"}}) {
     const std::string text = refusal(words);

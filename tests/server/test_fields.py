@@ -304,7 +304,7 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            ("input", "kBlock"): ([{}], None), ("id", "kBlock"): (["x"], None), ("thinking", "kBlock"): (["x"], None), "truncation": (["disabled"], "auto"), "call_id": (["1"], None),
            "tool_use_id": (["1"], None), "is_error": ([False], None), "disable_parallel_tool_use": ([False], "x"),
            ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
-           "prediction": ([{"type": "content", "content": "Rain"}], {"type": "text", "content": "Rain"}), ("type", "kPrediction"): (["content"], "text"),
+           "resumable": ([False], "yes"), "prediction": ([{"type": "content", "content": "Rain"}], {"type": "text", "content": "Rain"}), ("type", "kPrediction"): (["content"], "text"),
            ("content", "kPrediction"): (["It rains.", [{"type": "text", "text": "It rains."}]], 5), "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),
            "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
 VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]

@@ -38,6 +38,7 @@ Wire lorax_wire(Kind kind) {
     case Kind::forbidden:
       return {403, "forbidden"};
     case Kind::not_permitted:  // LoRAX's client takes 403 for a shard that is not ready
+    case Kind::other_key:
       return {401, "authentication"};
     case Kind::too_large:
       return {413, "validation"};
@@ -79,6 +80,8 @@ Wire openai_wire(Kind kind) {
       return {403, "permission_error", "origin_not_allowed"};
     case Kind::not_permitted:
       return {403, "permission_error", "role_not_allowed"};
+    case Kind::other_key:
+      return {403, "permission_error", "stream_of_another_key"};
     case Kind::too_large:
       return {413, "invalid_request_error"};
     case Kind::unsupported_media:
@@ -119,6 +122,7 @@ Wire anthropic_wire(Kind kind) {
       return {401, "authentication_error"};
     case Kind::forbidden:
     case Kind::not_permitted:
+    case Kind::other_key:
       return {403, "permission_error"};
     case Kind::too_large:
       return {413, "request_too_large"};

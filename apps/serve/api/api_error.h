@@ -27,6 +27,7 @@ struct ApiError : std::runtime_error {
     unauthorized,
     forbidden,      // a page of an origin that may not ask
     not_permitted,  // a key without the role
+    other_key,      // a stream can be continued with the key that began it alone
     too_large,
     unsupported_media,
     not_implemented,

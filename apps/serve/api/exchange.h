@@ -21,7 +21,8 @@ struct Asked {
   std::unique_ptr<Writer> writer = {};
   std::vector<tenon::Request> requests = {};  // one a prompt
   bool stream = false;
-  std::string adapter;  // empty: none
+  bool resumable = false;  // the stream can be continued after a cut
+  std::string adapter;     // empty: none
   int max_new_tokens = 0;
   std::size_t characters = 0;               // of the input
   std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out

@@ -7,6 +7,7 @@
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_asked.h"
 #include "serve/api/openai/openai_asked.h"
+#include "serve/api/resume/resume.h"
 #include "serve/api/route_table.h"
 #include "serve/api/routes.h"
 #include "serve/text.h"
@@ -32,15 +33,16 @@ void ask_receipts(const HttpRequest& request, std::string_view path, Asked& aske
   for (tenon::Request& each : asked.requests) each.options.receipt = true;
 }
 
-// make(model, body): what is asked, and who writes the answer.
+// make(model, request, caller): what is asked, and who writes the answer.
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   const unsigned roles = find_route("POST", path).roles;
   http.route("POST", path, [&serving, make, roles, path](const HttpRequest& request, HttpResponse& response) {
     const auto exchange = std::make_shared<Exchange>(serving, request, request_id(request, response));
     const auto error = attempt(request, response, [&] {
-      Model& model = exchange->enter(check_key(serving, request, roles));
-      Asked asked = make(model, request.body);
+      const Caller caller = check_key(serving, request, roles);
+      Model& model = exchange->enter(caller);
+      Asked asked = make(model, request, caller);
       ask_receipts(request, path, asked);
       tell_ignored(response, serving, asked.ignored);
       exchange->serve(std::move(asked), response);
@@ -51,38 +53,56 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   });
 }
 
+// make(model, body, identity). `prefix`: of the answer's id; empty: it has none.
+template <class Make>
+void add_writing(HttpServer& http, Serving& serving, const char* path, const char* prefix, Make make) {
+  add(http, serving, path, [&serving, prefix, make](Model& model, const HttpRequest& request, const Caller& caller) {
+    const AnswerIdentity identity = identity_of(request, prefix);
+    Asked asked = make(model, request.body, identity);
+    make_resumable(asked, identity, request, caller.tenant ? caller.tenant->name() : std::string(), model,
+                   serving.resume_key);
+    return asked;
+  });
+}
+
+// make(model, body).
+template <class Make>
+void add_head(HttpServer& http, Serving& serving, const char* path, Make make) {
+  add(http, serving, path,
+      [make](Model& model, const HttpRequest& request, const Caller&) { return make(model, request.body); });
+}
+
 }  // namespace
 
 void add_generate_routes(HttpServer& http, Serving& serving) {
-  add(http, serving, "/",
-      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::as_asked, true); });
-  add(http, serving, "/generate",
-      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::never, false); });
-  add(http, serving, "/generate_stream",
-      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::always, false); });
-  add(http, serving, "/v1/completions",
-      [](Model& model, const std::string& body) { return completion_asked(model, body, "cmpl-" + random_id()); });
-  add(http, serving, "/v1/chat/completions",
-      [](Model& model, const std::string& body) { return chat_asked(model, body, "chatcmpl-" + random_id()); });
-  add(http, serving, "/v1/responses",
-      [](Model& model, const std::string& body) { return responses_asked(model, body, "resp_" + random_id()); });
-  add(http, serving, "/v1/messages",
-      [](Model& model, const std::string& body) { return messages_asked(model, body, "msg_" + random_id()); });
+  const auto lorax = [&](const char* path, Streaming streaming, bool as_list) {
+    add_writing(http, serving, path, "",
+                [streaming, as_list](Model& model, const std::string& body, const AnswerIdentity& identity) {
+                  return lorax_asked(model, body, identity, streaming, as_list);
+                });
+  };
+  lorax("/", Streaming::as_asked, true);
+  lorax("/generate", Streaming::never, false);
+  lorax("/generate_stream", Streaming::always, false);
+  add_writing(http, serving, "/v1/completions", "cmpl-", completion_asked);
+  add_writing(http, serving, "/v1/chat/completions", "chatcmpl-", chat_asked);
+  add_writing(http, serving, "/v1/responses", "resp_", responses_asked);
+  add_writing(http, serving, "/v1/messages", "msg_", messages_asked);
 }
 
 void add_head_routes(HttpServer& http, Serving& serving) {
-  add(http, serving, "/v1/embeddings",
-      [](Model& model, const std::string& body) { return embeddings_asked(model, body); });
-  add(http, serving, "/embed", [](Model& model, const std::string& body) { return embed_asked(model, body); });
+  add_head(http, serving, "/v1/embeddings",
+           [](Model& model, const std::string& body) { return embeddings_asked(model, body); });
+  add_head(http, serving, "/embed", [](Model& model, const std::string& body) { return embed_asked(model, body); });
   for (const char* const path : {"/classify", "/classify_batch"})
-    add(http, serving, path, [](Model& model, const std::string& body) { return classify_asked(model, body); });
+    add_head(http, serving, path, [](Model& model, const std::string& body) { return classify_asked(model, body); });
   for (const char* const path : {"/rerank", "/v1/rerank", "/v2/rerank"}) {
-    add(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
+    add_head(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
       return rerank_asked(model, body, dialect);
     });
   }
   for (const char* const path : {"/score", "/v1/score"}) {
-    add(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
+    add_head(http, serving, path, [dialect = dialect_of(path)](Model& model, const std::string& body) {
       return score_asked(model, body, dialect);
     });
   }

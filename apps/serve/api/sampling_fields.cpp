@@ -64,6 +64,9 @@ tenon::Options options_of(const RequestFields& f, const RequestLimits& limits) {
 
 void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequest& out) {
   out.stream = f.boolean("stream", false);
+  out.resumable = f.boolean("resumable", false);
+  if (out.resumable && !out.stream) f.refuse("resumable", "is for streams: set `stream` to true");
+  if (out.resumable && out.options.n > 1) f.refuse("resumable", "is for streams of one answer: `n` must be 1");
   const auto options = f.object("stream_options", kStreamOptions, unknown);
   if (!options) return;
   if (!out.stream && !asks_nothing(*f.find("stream_options")))

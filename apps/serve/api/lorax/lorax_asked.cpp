@@ -6,11 +6,11 @@
 
 #include "serve/api/asked.h"
 #include "serve/api/lorax/lorax_writer.h"
-#include "serve/text.h"
 
 namespace serve {
 
-Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool as_list) {
+Asked lorax_asked(Model& model, std::string_view body, const AnswerIdentity& identity, Streaming streaming,
+                  bool as_list) {
   GenerateRequest request = parse_generate(body, model.context(), streaming);
   need_adapters(model, request.adapters, request.adapter_field);
   tenon::Request one{.adapters = request.adapters};
@@ -31,13 +31,15 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
   check_least(options, "min_new_tokens");
   options.n = request.best_of;
   if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
-  if (request.sampling && !request.seed_given) options.seed = random_bits();
+  if (request.sampling && !request.seed_given) options.seed = identity.seed;
   one.options = options;
+  if (request.prediction) one.prediction = model.predicted(*request.prediction);
   if (request.form) {
     one.constraint = model.constraint(*request.form);
     one.constraint_source = request.form->source();
   }
   Asked asked{.stream = request.stream,
+              .resumable = request.resumable,
               .adapter = name_of(request.adapters),
               .max_new_tokens = options.max_new_tokens,
               .characters = characters(request.inputs),

@@ -4,11 +4,13 @@
 
 #include "serve/api/exchange.h"
 #include "serve/api/lorax/lorax_request.h"
+#include "serve/api/resume/answer_identity.h"
 #include "serve/model.h"
 
 namespace serve {
 
 // ApiError or tenon::Error where the request is refused.
-Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool as_list);
+Asked lorax_asked(Model& model, std::string_view body, const AnswerIdentity& identity, Streaming streaming,
+                  bool as_list);
 
 }  // namespace serve

@@ -150,6 +150,9 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   if (streams && streaming == Streaming::never)
     top.refuse("stream", "true is for POST /; this route answers whole, and /generate_stream streams");
   out.stream = streaming == Streaming::as_asked ? streams : streaming == Streaming::always;
+  out.resumable = top.boolean("resumable", false);
+  if (out.resumable && !out.stream) top.refuse("resumable", "is for streams: those of /generate_stream and POST /");
+  out.prediction = prediction_of(top, unknown);
   top.object("options", kHubOptions, unknown);
   const Json* const given = top.find("parameters");
   if (given && !given->is_object()) top.refuse_type("parameters", "an object", *given);

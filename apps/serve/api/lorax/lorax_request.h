@@ -20,6 +20,8 @@ struct GenerateRequest {
   bool parse_special = true;         // special tokens spelled in `inputs` are tokens
   bool add_special_tokens = true;
   bool stream = false;
+  bool resumable = false;                   // the stream can be continued after a cut
+  std::optional<std::string> prediction;    // a text that the answer may well be; it decides speed alone
   std::vector<tenon::AdapterUse> adapters;  // none: the base model; several, or one with a weight: merged
   std::string adapter_field;                // that names them; empty: none does
   // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, stop_ids,

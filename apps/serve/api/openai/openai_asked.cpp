@@ -12,7 +12,6 @@
 #include "serve/api/openai/openai_writer.h"
 #include "serve/api/openai/responses_request.h"
 #include "serve/api/openai/responses_writer.h"
-#include "serve/text.h"
 
 namespace serve {
 namespace {
@@ -24,10 +23,10 @@ std::string as_text(const Model& model, std::vector<tenon::TokenId> ids, bool sk
 
 // What both OpenAI routes have in common.
 struct OpenAiAsked {
-  OpenAiAsked(Model& model, const SamplingRequest& request, const std::string& id)
-      : terms{.id = id,
+  OpenAiAsked(Model& model, const SamplingRequest& request, const AnswerIdentity& identity)
+      : terms{.id = identity.id,
               .model = request.model.empty() ? model.name() : request.model,
-              .created = static_cast<std::int64_t>(seconds_since_1970()),
+              .created = identity.created,
               .fingerprint = model.fingerprint(),
               .n = request.options.n,
               .stream = request.stream,
@@ -38,7 +37,7 @@ struct OpenAiAsked {
               .return_token_ids = request.return_token_ids},
         common{.adapters = request.adapters, .options = request.options} {
     need_adapters(model, request.adapters, request.adapter_field);
-    if (!request.seed_given) common.options.seed = random_bits();
+    if (!request.seed_given) common.options.seed = identity.seed;
     need_tokens(model, request.options.stop_ids, "stop_token_ids");
     if (request.form) {
       common.constraint = model.constraint(*request.form);
@@ -46,9 +45,10 @@ struct OpenAiAsked {
     }
     if (request.prediction) {
       common.prediction = model.predicted(*request.prediction);
-      terms.tells_prediction = true;
+      terms.tells_prediction = !request.resumable;  // the count is of one run alone
     }
     asked.stream = request.stream;
+    asked.resumable = request.resumable;
     asked.ignored = request.ignored;
     asked.adapter = name_of(request.adapters);
   }
@@ -95,12 +95,12 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
 
 }  // namespace
 
-Asked completion_asked(Model& model, std::string_view body, const std::string& id) {
+Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
   const CompletionRequest request = parse_completion(body, model.context());
   if (request.stream && request.echo && request.logprobs) {
     throw ApiError(ApiError::Kind::invalid, "`echo` together with `logprobs` is not supported in a stream", "echo");
   }
-  OpenAiAsked made(model, request, id);
+  OpenAiAsked made(model, request, identity);
   for (const CompletionRequest::Prompt& prompt : request.prompts) {
     const auto* const text = std::get_if<std::string>(&prompt);
     std::vector<tenon::TokenId> ids;
@@ -120,9 +120,9 @@ Asked completion_asked(Model& model, std::string_view body, const std::string& i
   return made.finish(model);
 }
 
-Asked chat_asked(Model& model, std::string_view body, const std::string& id) {
+Asked chat_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
   ChatRequest request = parse_chat(body, model.context());
-  OpenAiAsked made(model, request, id);
+  OpenAiAsked made(model, request, identity);
   made.terms.chat = true;
   made.terms.shows_reasoning = request.shows_reasoning;
   AnswerStyle style = add_chat(model, request, made);
@@ -130,11 +130,11 @@ Asked chat_asked(Model& model, std::string_view body, const std::string& id) {
   return made.finish(model);
 }
 
-Asked responses_asked(Model& model, std::string_view body, const std::string& id) {
+Asked responses_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
   ResponsesRequest request = parse_responses(body, model.context());
-  OpenAiAsked made(model, request.chat, id);
+  OpenAiAsked made(model, request.chat, identity);
   AnswerStyle style = add_chat(model, request.chat, made);
-  ResponsesWriter::Terms terms{.id = id,
+  ResponsesWriter::Terms terms{.id = identity.id,
                                .model = made.terms.model,
                                .created = made.terms.created,
                                .prompt_tokens = static_cast<int>(made.terms.prompts.front().size()),
@@ -146,13 +146,13 @@ Asked responses_asked(Model& model, std::string_view body, const std::string& id
   return std::move(made.asked);
 }
 
-Asked messages_asked(Model& model, std::string_view body, const std::string& id) {
+Asked messages_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
   ChatRequest request = parse_messages(body, model.context());
-  OpenAiAsked made(model, request, id);
+  OpenAiAsked made(model, request, identity);
   made.common.options.include_stop = true;  // the answer names its stop sequence
   AnswerStyle style = add_chat(model, request, made);
   made.asked.writer = std::make_unique<MessagesWriter>(
-      MessagesWriter::Terms{.id = id,
+      MessagesWriter::Terms{.id = identity.id,
                             .model = made.terms.model,
                             .prompt_tokens = static_cast<int>(made.terms.prompts.front().size()),
                             .stream = request.stream,

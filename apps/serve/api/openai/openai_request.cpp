@@ -93,6 +93,8 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
   out.parse_special = f.boolean("parse_special", context.parse_special);
   out.add_special_tokens = f.boolean("add_special_tokens", true);
   out.prompts = prompts_of(f);
+  if (out.resumable && out.prompts.size() > 1)
+    f.refuse("resumable", "is for streams of one answer: `prompt` must be one text, or one list of token ids");
   const int n = out.options.n;
   if (out.prompts.size() * static_cast<std::size_t>(n) > kMostChoicesOfABody) {
     f.refuse("n", "times the number of prompts must be at most " + std::to_string(kMostChoicesOfABody) + ", is " +

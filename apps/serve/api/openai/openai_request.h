@@ -22,6 +22,7 @@ struct SamplingRequest {
   tenon::Options options;
   bool seed_given = false;
   bool stream = false;
+  bool resumable = false;  // the stream can be continued after a cut
   bool include_usage = false;
   std::optional<int> max_tokens;            // none: what is left beside the prompt; 0: only the prompt is scored
   std::string length_field = "max_tokens";  // what the client calls it

@@ -19,9 +19,6 @@ OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   return bytes;
 }
 
-// The id of one call; Mistral's templates demand 9 letters and digits.
-std::string call_id(bool is_short) { return is_short ? random_id().substr(0, 9) : "call_" + random_id(); }
-
 OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }
 
 }  // namespace
@@ -60,13 +57,25 @@ void OpenAiWriter::take(const Event& event) {
 
 // ---- reasoning and calls
 
+// The answer's id, which is random, with the number of the call: a continued stream has the same ones. Mistral's
+// templates demand 9 letters and digits.
+std::string OpenAiWriter::next_call_id() {
+  constexpr std::size_t kShort = 9, kLong = 24, kNumber = 3;
+  const bool is_short = terms_.style->tools && terms_.style->tools->short_ids;
+  std::string id = terms_.id.substr(terms_.id.find('-') + 1);
+  id.resize((is_short ? kShort : kLong) - kNumber, '0');
+  const std::uint32_t number = calls_++;
+  for (int shift = 10; shift >= 0; shift -= 5) id += "0123456789abcdefghijklmnopqrstuv"[number >> shift & 31];
+  return is_short ? id : "call_" + id;
+}
+
 void OpenAiWriter::read(Choice& choice, const std::string& text, bool ended) {
   std::vector<AnswerPart> parts = choice.reader->push(text);
   if (ended)
     for (AnswerPart& part : choice.reader->finish()) parts.push_back(std::move(part));
   for (AnswerPart& part : parts) {
     if (part.kind == AnswerPart::Kind::reasoning && !terms_.shows_reasoning) continue;
-    choice.message.add(part, [&] { return call_id(terms_.style->tools && terms_.style->tools->short_ids); });
+    choice.message.add(part, [&] { return next_call_id(); });
     if (terms_.stream) choice.parts.push_back(std::move(part));
   }
   if (ended && choice.reader->has_whole_calls() && choice.reason == std::string_view("stop"))

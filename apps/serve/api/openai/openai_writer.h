@@ -85,6 +85,7 @@ class OpenAiWriter final : public Writer {
   void list(Choice& choice, const tenon::Event& event);
   void release(Choice& choice, const std::string& text, bool ended);
   void read(Choice& choice, const std::string& text, bool ended);
+  std::string next_call_id();
   void stream_choice(int index);
   void stream_parts(int index, const tenon::OrderedJson& logprobs);
   tenon::OrderedJson delta_of(const Choice& choice, const AnswerPart& part) const;
@@ -109,6 +110,7 @@ class OpenAiWriter final : public Writer {
   const tenon::Tokenizer& tokenizer_;
   std::vector<Choice> choices_;
   std::size_t open_;
+  std::uint32_t calls_ = 0;  // of functions, in all choices
   std::string streamed_;
 };
 

@@ -1,0 +1,22 @@
+// Streams that go on after a cut, on any server with the same engine, settings and key: docs/server.md.
+#pragma once
+#include <string>
+
+#include "serve/api/exchange.h"
+#include "serve/api/resume/answer_identity.h"
+#include "serve/http/message.h"
+#include "serve/model.h"
+
+namespace serve {
+
+// That of the stream which the header Last-Event-ID names, or else a new one. `prefix`: of the answer's id; empty: it
+// has none. ApiError malformed.
+AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix);
+
+// Gives the events of a resumable stream their ids, and has it begin after the event that the client has. Other answers
+// stay as they are. `owner`: the name of the client's API key; empty: there are no keys. ApiError where the stream
+// cannot be resumable, or cannot be continued.
+void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const std::string& owner,
+                    Model& model, const std::string& key);
+
+}  // namespace serve
