@@ -23,19 +23,22 @@ constexpr std::size_t kTogether = 256;  // receipts that are read before they ar
 struct ReceiptLine {
   std::string id = "null";  // as JSON text
   std::vector<tenon::Receipt> receipts;
-  tenon::ReceiptCheck check;  // of what is read; then of the first receipt that does not hold
+  tenon::ReceiptCheck check;   // of what is read; then of the first receipt that does not hold
+  tenon::ReceiptCheck beside;  // of the ids beside the receipts
 };
 
 // The answer's ids, where the line has them, must be those of its receipt.
-void check_ids(const Json& answer, const tenon::Receipt& receipt) {
+tenon::ReceiptCheck check_ids(const Json& answer, const tenon::Receipt& receipt) {
   for (const char* key : {"output_ids", "token_ids"}) {
     if (answer.contains(key) && answer[key] != Json(receipt.ids))
-      throw tenon::Error(tenon::Error::Kind::invalid_request, key, "are not the ids of the receipt beside them");
+      return {.holds = false, .field = key, .why = "are not the ids of the receipt beside them"};
   }
+  return {};
 }
 
-// The receipts of a line: itself, that of an answer, or those of its choices, all of which must have one then.
-std::vector<tenon::Receipt> receipts_of(const Json& line) {
+// The receipts of a line: itself, that of an answer, or those of its choices, all of which must have one then. beside:
+// the check of the ids that the line has beside its receipts.
+std::vector<tenon::Receipt> receipts_of(const Json& line, tenon::ReceiptCheck& beside) {
   if (line.contains("fingerprint")) return {tenon::receipt_from(line)};
   std::vector<tenon::Receipt> receipts;
   const auto take = [&](const Json& answer) {
@@ -44,7 +47,8 @@ std::vector<tenon::Receipt> receipts_of(const Json& line) {
     if (receipt.is_array())
       for (const Json& each : receipt) receipts.push_back(tenon::receipt_from(each));
     else
-      check_ids(answer, receipts.emplace_back(tenon::receipt_from(receipt)));
+      receipts.push_back(tenon::receipt_from(receipt));
+    if (receipt.is_object() && beside.holds) beside = check_ids(answer, receipts.back());
   };
   const bool has_choices = line.contains("choices") && line["choices"].is_array();
   if (has_choices)
@@ -66,7 +70,7 @@ ReceiptLine parse_line(std::string_view text, int number) {
       throw tenon::Error(tenon::Error::Kind::invalid_request, line_name(number), "must be an object");
     if (json.contains("id") && (json["id"].is_string() || json["id"].is_number()))
       line.id = json["id"].dump(-1, ' ', true, Json::error_handler_t::replace);
-    line.receipts = receipts_of(json);
+    line.receipts = receipts_of(json, line.beside);
   } catch (const tenon::Error& error) {
     line.check = tenon::failed_check(error);
   }
@@ -97,6 +101,8 @@ void check_lines(std::vector<ReceiptLine>& lines, tenon::AnyEngine& engine, cons
     tenon::ReceiptCheck& of_line = lines[line_of[i]].check;
     if (of_line.holds) of_line = checks[i];
   }
+  for (ReceiptLine& line : lines)
+    if (line.check.holds) line.check = line.beside;
 }
 
 }  // namespace

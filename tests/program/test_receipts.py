@@ -67,6 +67,23 @@ class Receipts(ProgramTest):
         self.assertEqual(self.changed(0, lambda r: r.update(more=1)), ("more", None))
         self.assertEqual(self.changed(0, lambda r: r.pop("links")), ("links", None))
 
+    def test_ids_beside_a_receipt_are_compared(self):
+        answer = json.loads(json.dumps(self.answers[0]))
+        answer["output_ids"][3] ^= 1
+        status, (line,) = verify(answer)
+        self.assertEqual((status, line["field"]), (1, "output_ids"))
+
+    def test_every_choice_needs_a_receipt(self):
+        answer = json.loads(json.dumps(self.answers[1]))
+        del answer["choices"][1]["receipt"]
+        status, (line,) = verify(answer)
+        self.assertEqual((status, line["holds"], line["field"]), (1, False, "receipt"))
+
+    def test_another_version_verifies(self):
+        answer = json.loads(json.dumps(self.answers[0]))
+        answer["receipt"]["library"] = "9.9.9"
+        self.assertEqual(verify(answer)[0], 0)
+
     def test_another_class_is_another_fingerprint(self):
         for options in [["--kv", "int8"], ["--attention", "direct"], ["--weights", "int8"]]:
             status, (line,) = verify(self.answers[0], options=options)

@@ -55,7 +55,7 @@ Sha256::Digest request_digest(const Receipt& receipt);
 Json to_json(const Receipt& receipt);
 
 /// Reads such an object. Error invalid_request, with the field's name, for a field that is missing, unknown, of another
-/// type or out of range, or where `digest` does not fit `links`. Nothing is computed again here (verify.h).
+/// type or out of range. The digests are not compared here (verify.h).
 Receipt receipt_from(const Json& json);
 
 /// 64 lower-case hexadecimal digits.
