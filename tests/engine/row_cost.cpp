@@ -94,18 +94,33 @@ BOOST_AUTO_TEST_CASE(a_record_follows_recent_guesses) {
   const std::vector<TokenId> guesses = {1, 2, 3};
   BOOST_TEST(record.chance() == 0.5);
   for (int i = 0; i < 50; ++i) {
-    record.offer(guesses);
+    record.offer(guesses, GuessSource::policy);
     for (const TokenId token : guesses) record.verify(token);
   }
   BOOST_TEST(record.chance() > 0.99);
   const double before = record.chance();
   record.verify(9);  // nothing was guessed for it
   BOOST_TEST(record.chance() == before);
-  record.offer(guesses);
+  record.offer(guesses, GuessSource::policy);
   record.verify(7);
   record.verify(2);  // stands where the text would have been another
   BOOST_TEST(record.chance() < before);
   BOOST_TEST(record.chance() > 0.85);
+}
+
+BOOST_AUTO_TEST_CASE(each_source_has_its_own_chance_and_counts) {
+  GuessRecord record;
+  const std::vector<TokenId> guesses = {1, 2, 3};
+  record.offer(guesses, GuessSource::prediction);
+  record.take(2);
+  for (const TokenId token : guesses) record.verify(token);  // the third was right, and was not in the step
+  BOOST_TEST(record.chance() > 0.8);
+  record.offer(guesses, GuessSource::policy);
+  record.take(3);
+  BOOST_TEST(record.chance() == 0.5);
+  record.verify(9);
+  BOOST_TEST(record.chance() < 0.5);
+  BOOST_TEST((record.counts() == GuessCounts{5, 2, 2, 2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
