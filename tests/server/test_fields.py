@@ -165,7 +165,7 @@ def essence(answer):
         for choice in answer["choices"]:
             for call in choice.get("message", {}).get("tool_calls") or []:
                 call.pop("id")  # random
-        answer.get("usage", {}).pop("completion_tokens_details", None)  # time decides how many guesses are verified
+        (answer.get("usage") or {}).pop("completion_tokens_details", None)  # time decides how many guesses are verified
         return {k: v for k, v in answer.items() if k not in ("id", "created", "model")}
     return answer
 

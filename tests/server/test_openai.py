@@ -236,7 +236,7 @@ class Streams(OpenAiTest):
         self.assertEqual(len({c["id"] for c in chunks}), 1)
         self.assertRegex(chunks[0]["id"], "^cmpl-")
         for chunk in chunks:
-            self.assertEqual(set(chunk), {"id", "object", "created", "model", "choices"})  # usage is present on demand only
+            self.assertEqual(set(chunk), {"id", "object", "created", "model", "choices", "system_fingerprint"})  # usage is present on demand only
             self.assertEqual(chunk["object"], "text_completion")
             self.assertEqual(set(chunk["choices"][0]), {"index", "text", "finish_reason", "logprobs"})
         self.assertEqual([c["choices"][0]["finish_reason"] for c in chunks], [None] * (len(chunks) - 1) + ["length"])
@@ -578,8 +578,11 @@ def named_routes():
     """All (method, path) that the server's sources add by name, so that none is missed here."""
     sources = "".join(p.read_text() for p in (pathlib.Path(__file__).parents[2] / "apps" / "serve").rglob("*_routes.cpp"))
     routes = set(re.findall(r'(?:http\.route\(|add_plain\(http, serving, )"(\w+)", "([^"]+)"', sources))
-    routes |= {("POST", path) for path in re.findall(r'add\(http, serving, "([^"]+)"', sources)}
-    assert len(routes) >= 15, routes
+    paths = re.findall(r'(?:add|add_writing|add_head)\(http, serving, "([^"]+)"', sources) + re.findall(r'lorax\("([^"]+)"', sources)
+    for several in re.findall(r"for \(const char\* const path : \{([^}]+)\}\)", sources):
+        paths += re.findall('"([^"]+)"', several)
+    routes |= {("POST", path) for path in paths}
+    assert len(routes) >= 25, routes
     return {(method, path.replace("(.+)", "tales")) for method, path in routes}
 
 
