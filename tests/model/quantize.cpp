@@ -79,8 +79,8 @@ void check_loads_alike(const std::filesystem::path& original, const std::filesys
   const Loaded<Family, P, SmallBlockDevice> read(quantized);
   BOOST_TEST(same(at_load.bytes(), read.bytes()), what);
   BOOST_TEST(same(at_load.heads(), read.heads()), what + ": head");
-  BOOST_TEST(at_load.weights->hash() == read.weights->hash(), what);
-  BOOST_TEST(at_load.weights->hash() == in_large_blocks.weights->hash(), what);
+  BOOST_TEST(at_load.weights->hash(1) == read.weights->hash(2), what);
+  BOOST_TEST(at_load.weights->hash(1) == in_large_blocks.weights->hash(0), what);
 }
 
 // Loaded as float32, the matrices have the values of the codes.
