@@ -223,6 +223,16 @@ class Cuts(ResumeTest):
         for prediction in ["a\0b", "\0", "\ud7ff\uffff", "<|endoftext|>", text_of(whole) + "\0"]:
             self.assertEqual(events(self.other, COMPLETION, whole[2].id, prediction=prediction), whole[3:], repr(prediction))
 
+    def test_a_template_that_writes_the_time(self):
+        model = self.folder / "clock"
+        shutil.copytree(ROOT / "examples" / "models" / "tales", model)
+        (model / "chat_template.jinja").write_text("{{ strftime_now('%H:%M:%S') }}{% for m in messages %} {{ m['content'] }}{% endfor %}")
+        with Server("--resume-key-file", self.key, "--model", model) as server:
+            whole = events(server, CHAT)
+            time.sleep(1.1)
+            self.assertEqual(events(server, CHAT, whole[3].id), whole[4:])
+            self.assertEqual(server.stop(), 0)
+
     def test_after_a_kill(self):
         for case in [LORAX, COMPLETION, CHAT, CASES["LoRAX, adapter"]]:
             with Server(*self.FLAGS) as first:  # whose end is a SIGKILL
