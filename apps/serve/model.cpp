@@ -214,7 +214,7 @@ void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, 
   }
 }
 
-Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation) const {
+Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created) const {
   const auto refuse = [](const Error& error) {
     throw ApiError(ApiError::Kind::invalid, "`messages`: " + shown(error.what(), 1000), "messages");
   };
@@ -222,7 +222,8 @@ Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation) const {
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
   ChatPrompt prompt;
   try {
-    prompt = chat_->render(std::move(conversation));
+    prompt = created ? chat_->render(std::move(conversation), program::local_time(*created))
+                     : chat_->render(std::move(conversation));
   } catch (const Error& error) {
     refuse(error);
   }
@@ -267,7 +268,9 @@ std::vector<tenon::TokenId> Model::predicted(std::string text) const {
     while (!text.empty() && (text.back() & 0xc0) == 0x80) text.pop_back();  // a character that was cut
     if (!text.empty() && (text.back() & 0x80) != 0) text.pop_back();
   }
-  return tokenizer().encode(text);
+  std::vector<tenon::TokenId> ids = tokenizer().encode(text);
+  std::erase_if(ids, [&](tenon::TokenId id) { return id >= config().vocab; });  // the tokenizer may know more
+  return ids;
 }
 
 }  // namespace serve

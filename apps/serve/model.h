@@ -5,7 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/api/adapter_names.h"
@@ -50,6 +52,10 @@ class Model {
 
   AdapterNames& adapters() { return *adapters_; }
   std::vector<tenon::AdapterInfo> resident() { return engine_.adapters(); }
+  // Errors as Service::submit, which takes it where a request has none.
+  tenon::AdapterLease lease(std::span<const tenon::AdapterUse> uses, tenon::Patience patience) {
+    return engine_.lease(uses, std::move(patience));
+  }
   // Adapters in memory, each with a number that stays its own while the server runs. By number.
   std::map<std::int64_t, std::string> numbered_adapters();
   std::optional<std::string> adapter_of_number(std::int64_t number);  // in memory now, or once
@@ -78,7 +84,8 @@ class Model {
     bool thinking = false;  // the answer starts within the reasoning
   };
   // ApiError, with line and column of the template, where it refuses the conversation, or there is none.
-  Chat chat_prompt(tenon::chat::Conversation conversation) const;
+  // `created`: the time that the template is told, in seconds since 1970; none: now.
+  Chat chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created = {}) const;
   const ChatTemplate& chat_template() const { return *chat_; }  // where there is one
   // Why the model's template cannot be used; none: it can, or there is none.
   const std::optional<tenon::Error>& chat_error() const { return chat_error_; }

@@ -42,13 +42,15 @@ const Row kTable[]{
     {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed", 403, "permission_error"},
     {Kind::not_permitted, 401, "authentication", 403, "permission_error", "role_not_allowed", 403, "permission_error"},
     {Kind::other_key, 401, "authentication", 403, "permission_error", "stream_of_another_key", 403, "permission_error"},
+    {Kind::other_engine, 400, "validation", 400, "invalid_request_error", "stream_of_another_engine", 400,
+     "invalid_request_error"},
     {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr, 413, "request_too_large"},
     {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr, 415, "invalid_request_error"},
     {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr, 501, "invalid_request_error"},
     {Kind::overloaded, 429, "overloaded", 429, "rate_limit_error", "overloaded", 529, "overloaded_error"},
     {Kind::rate_limited, 429, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded", 429, "rate_limit_error"},
     {Kind::unavailable, 503, "overloaded", 503, "server_error", nullptr, 503, "overloaded_error"},
-    {Kind::engine, 424, "generation", 500, "server_error", nullptr, 500, "api_error"},
+    {Kind::engine, 424, "generation", 500, "server_error", "engine_failed", 500, "api_error"},
     {Kind::incomplete, 500, "incomplete_generation", 500, "server_error", nullptr, 500, "api_error"},
     {Kind::timeout, 504, "timeout", 504, "server_error", "timeout", 504, "timeout_error"},
     {Kind::not_found, 404, "not_found", 404, "not_found_error", nullptr, 404, "not_found_error"},
@@ -260,6 +262,7 @@ BOOST_AUTO_TEST_CASE(escaped_nul_characters_are_refused_where_they_stand) {
     BOOST_TEST(was.param == "x");
   }
   BOOST_TEST(refused([] { parse_body(R"({"x": "\\u0000"})"); }).openai == 200);
+  BOOST_TEST(refused([] { parse_body(R"({"prediction": {"content": "a\u0000b"}})"); }).openai == 200);
   BOOST_TEST(refused([] { parse_body(R"({"\u0000": "\u0000"})"); }).param == "\\x00");
 }
 

@@ -180,6 +180,9 @@ BOOST_AUTO_TEST_CASE(parts_are_joined_or_made_as_the_template_needs_them) {
 
 BOOST_AUTO_TEST_CASE(the_clock_is_the_one_passed_in) {
   BOOST_TEST(rendered(of_text("{{ strftime_now('%Y-%m-%d %H:%M') }}"), kTalk) == "2024-05-06 07:08");
+  const std::chrono::local_seconds later = clock_of_tests() + std::chrono::hours(24);
+  BOOST_TEST(of_text("{{ strftime_now('%Y-%m-%d %H:%M') }}").render({.messages = kTalk}, later).text ==
+             "2024-05-07 07:08");
 }
 
 BOOST_AUTO_TEST_CASE(a_final_message_is_continued) {

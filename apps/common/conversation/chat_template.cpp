@@ -190,7 +190,7 @@ void ChatTemplate::tell_tools(Conversation& conversation, const Traits& traits) 
   messages.insert(messages.begin(), message(role, told));
 }
 
-ChatPrompt ChatTemplate::render(Conversation conversation) const {
+ChatPrompt ChatTemplate::render(Conversation conversation, std::chrono::local_seconds now) const {
   if (!conversation.tools.is_array() || conversation.tools.empty()) conversation.tools = nullptr;
   const bool tools = !conversation.tools.is_null();
   const Traits& known = traits(tools);
@@ -205,7 +205,7 @@ ChatPrompt ChatTemplate::render(Conversation conversation) const {
   for (const OrderedJson& each : messages)
     if (is_system(each)) systems.push_back(text_of(each));
   convert_contents(messages, known.takes_parts);
-  conversation.now = clock_();
+  conversation.now = now;
   const bool continues = conversation.continue_final_message;
   tenon::chat::Rendered rendered = model_.render(std::move(conversation));
   if (!known.shows_system) {
@@ -222,11 +222,12 @@ ChatPrompt ChatTemplate::render(Conversation conversation) const {
   return prompt;
 }
 
-std::chrono::local_seconds local_now() {
-  const std::time_t now = std::time(nullptr);
+std::chrono::local_seconds local_now() { return local_time(std::time(nullptr)); }
+
+std::chrono::local_seconds local_time(std::time_t moment) {
   std::tm local{};
-  localtime_r(&now, &local);
-  return std::chrono::local_seconds(std::chrono::seconds(now + local.tm_gmtoff));
+  localtime_r(&moment, &local);
+  return std::chrono::local_seconds(std::chrono::seconds(moment + local.tm_gmtoff));
 }
 
 }  // namespace program

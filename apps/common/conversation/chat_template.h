@@ -1,11 +1,13 @@
 // How a conversation becomes a prompt, and what its answers look like: the template of a model, or a built-in one.
 #pragma once
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "conversation/answer_reader.h"
@@ -41,7 +43,9 @@ class ChatTemplate {
   // The prompt of a conversation. Contents may spell anything, and may be texts or lists of text parts. The template
   // may not show a role or the tools: docs/chat.md says how the model is told them. Throws tenon::Error with line and
   // column where the template refuses the conversation, or is not supported.
-  ChatPrompt render(tenon::chat::Conversation conversation) const;
+  ChatPrompt render(tenon::chat::Conversation conversation) const { return render(std::move(conversation), clock_()); }
+  // Likewise, at another time than the clock's.
+  ChatPrompt render(tenon::chat::Conversation conversation, std::chrono::local_seconds now) const;
 
   const tenon::chat::ModelTemplate& model() const { return model_; }  // as the model brings it
   std::chrono::local_seconds now() const { return clock_(); }
@@ -77,5 +81,7 @@ class ChatTemplate {
 
 // The time of this machine's clock in its time zone.
 std::chrono::local_seconds local_now();
+// Likewise, at a moment in seconds since 1970.
+std::chrono::local_seconds local_time(std::time_t moment);
 
 }  // namespace program

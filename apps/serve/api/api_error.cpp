@@ -25,6 +25,7 @@ Wire lorax_wire(Kind kind) {
   switch (kind) {
     case Kind::malformed:
     case Kind::no_head:
+    case Kind::other_engine:
       return {400, "validation"};
     case Kind::invalid:
     case Kind::bad_adapter_name:
@@ -82,6 +83,8 @@ Wire openai_wire(Kind kind) {
       return {403, "permission_error", "role_not_allowed"};
     case Kind::other_key:
       return {403, "permission_error", "stream_of_another_key"};
+    case Kind::other_engine:
+      return {400, "invalid_request_error", "stream_of_another_engine"};
     case Kind::too_large:
       return {413, "invalid_request_error"};
     case Kind::unsupported_media:
@@ -95,6 +98,7 @@ Wire openai_wire(Kind kind) {
     case Kind::unavailable:
       return {503, "server_error"};
     case Kind::engine:
+      return {500, "server_error", "engine_failed"};
     case Kind::incomplete:
       return {500, "server_error"};
     case Kind::timeout:
@@ -113,6 +117,7 @@ Wire anthropic_wire(Kind kind) {
     case Kind::invalid:
     case Kind::adapter_unusable:
     case Kind::no_head:
+    case Kind::other_engine:
       return {400, "invalid_request_error"};
     case Kind::unknown_adapter:
     case Kind::bad_adapter_name:

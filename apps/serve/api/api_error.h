@@ -28,6 +28,7 @@ struct ApiError : std::runtime_error {
     forbidden,      // a page of an origin that may not ask
     not_permitted,  // a key without the role
     other_key,      // a stream can be continued with the key that began it alone
+    other_engine,   // and by an engine of the same model, formats and version
     too_large,
     unsupported_media,
     not_implemented,

@@ -15,7 +15,7 @@ struct Body {
 };
 
 // ApiError malformed: no JSON (not UTF-8, duplicate keys, nested deeper than 64, numbers past a double), or no object;
-// invalid: a NUL in a string, escaped as it may be.
+// invalid: a NUL in a string, escaped as it may be, other than in `prediction`.
 Body parse_body(std::string_view text);
 
 // Whether a text or a key holds a NUL character. Recurses as deep as the JSON.

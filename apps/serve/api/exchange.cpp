@@ -191,9 +191,11 @@ void Exchange::submit(HttpResponse& response) {
   answer_.emplace(model_->service());
   try {
     for (tenon::Request& request : asked_.requests) {
-      answer_->submit(std::move(request), {.timeout = settings.request_timeout,
-                                           .adapter_wait = settings.adapter_wait,
-                                           .wanted = [this] { return !peer_->gone(); }});
+      tenon::SubmitOptions options{.timeout = settings.request_timeout,
+                                   .adapter_wait = settings.adapter_wait,
+                                   .wanted = [this] { return !peer_->gone(); }};
+      if (asked_.on_lease) lease_adapters(request, options);
+      answer_->submit(std::move(request), std::move(options));
     }
   } catch (const tenon::Error& error) {
     if (error.kind() != tenon::Error::Kind::overloaded || error.where() != "adapter") throw;
@@ -203,6 +205,15 @@ void Exchange::submit(HttpResponse& response) {
   }
   asked_.requests.clear();
   times_.submitted = Clock::now();
+}
+
+// As Service::submit does it. The lease holds the contents that the names stand for now, whatever is loaded or removed
+// under the names later.
+void Exchange::lease_adapters(tenon::Request& request, tenon::SubmitOptions& options) {
+  if (options.timeout > Clock::duration::zero()) options.deadline = tenon::detail::after(options.timeout);
+  const TimePoint until = std::min(options.deadline, tenon::detail::after(options.adapter_wait));
+  if (!request.adapters.empty()) request.lease = model_->lease(request.adapters, {until, options.wanted});
+  asked_.on_lease(request);
 }
 
 // Those that wait for an adapter hold places, of which others shall find some.
@@ -307,15 +318,14 @@ bool Exchange::write_more(HttpSink& sink) {
   return true;
 }
 
-// Tokens that come sooner than the interval share a write.
+// Tokens that come sooner than the interval share a write. So do those that a continuation leaves out, though they are
+// not written: each wake takes time from the engine's threads.
 std::string Exchange::next_text() {
-  if (!asked_.writer->has_streamed())
-    take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
-  while (take({})) {
-  }
-  std::string text = asked_.writer->streamed();
-  if (!text.empty()) sent_ = Clock::now();
-  return text;
+  bool took = asked_.writer->has_streamed() ||
+              take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
+  while (take({})) took = true;
+  if (took) sent_ = Clock::now();
+  return asked_.writer->streamed();
 }
 
 // A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the

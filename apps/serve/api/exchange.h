@@ -1,6 +1,7 @@
 // One request of a client for text, from its arrival to the last byte of its answer: what it took, and how it ended.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,12 @@ struct Asked {
   std::vector<tenon::Request> requests = {};  // one a prompt
   bool stream = false;
   bool resumable = false;  // the stream can be continued after a cut
-  std::string adapter;     // empty: none
+  // How the answer's text is taken apart into reasoning, text and calls: for ids of streams. Empty: it is all text.
+  std::string reading = {};
+  // Called when the request has the lease of its adapters, before it is submitted. ApiError refuses it. None: the
+  // service takes the lease.
+  std::function<void(const tenon::Request&)> on_lease = {};
+  std::string adapter;  // empty: none
   int max_new_tokens = 0;
   std::size_t characters = 0;               // of the input
   std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out
@@ -58,6 +64,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void take_work();
   void settle_tokens(const Usage& usage);
   void submit(HttpResponse& response);
+  void lease_adapters(tenon::Request& request, tenon::SubmitOptions& options);
   void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
   void note(const tenon::Event& event);
@@ -82,7 +89,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::optional<Answer> answer_;
   Times times_{};
   tenon::TimePoint written_{};  // when the stream last said something
-  tenon::TimePoint sent_{};     // when its last tokens went out
+  tenon::TimePoint sent_{};     // when its last tokens were taken
   tenon::TimePoint looked_{};   // when somebody last looked whether the client is there
   tenon::FinishReason reason_ = tenon::FinishReason::error;
   std::optional<ApiError> error_;

@@ -33,7 +33,7 @@ void ask_receipts(const HttpRequest& request, std::string_view path, Asked& aske
   for (tenon::Request& each : asked.requests) each.options.receipt = true;
 }
 
-// make(model, request, caller): what is asked, and who writes the answer.
+// make(model, request, caller): what is asked, with the headers, and who writes the answer.
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   const unsigned roles = find_route("POST", path).roles;
@@ -43,7 +43,6 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
       const Caller caller = check_key(serving, request, roles);
       Model& model = exchange->enter(caller);
       Asked asked = make(model, request, caller);
-      ask_receipts(request, path, asked);
       tell_ignored(response, serving, asked.ignored);
       exchange->serve(std::move(asked), response);
     });
@@ -53,23 +52,28 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   });
 }
 
-// make(model, body, identity). `prefix`: of the answer's id; empty: it has none.
+// make(model, body, identity). `prefix`: of the answer's id.
 template <class Make>
 void add_writing(HttpServer& http, Serving& serving, const char* path, const char* prefix, Make make) {
-  add(http, serving, path, [&serving, prefix, make](Model& model, const HttpRequest& request, const Caller& caller) {
-    const AnswerIdentity identity = identity_of(request, prefix);
-    Asked asked = make(model, request.body, identity);
-    make_resumable(asked, identity, request, caller.tenant ? caller.tenant->name() : std::string(), model,
-                   serving.resume_key);
-    return asked;
-  });
+  add(http, serving, path,
+      [&serving, path, prefix, make](Model& model, const HttpRequest& request, const Caller& caller) {
+        const AnswerIdentity identity = identity_of(request, prefix);
+        Asked asked = make(model, request.body, identity);
+        ask_receipts(request, path, asked);
+        make_resumable(asked, identity, request, caller.tenant ? caller.tenant->name() : std::string(), model,
+                       serving.resume_key);
+        return asked;
+      });
 }
 
 // make(model, body).
 template <class Make>
 void add_head(HttpServer& http, Serving& serving, const char* path, Make make) {
-  add(http, serving, path,
-      [make](Model& model, const HttpRequest& request, const Caller&) { return make(model, request.body); });
+  add(http, serving, path, [path, make](Model& model, const HttpRequest& request, const Caller&) {
+    Asked asked = make(model, request.body);
+    ask_receipts(request, path, asked);
+    return asked;
+  });
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ Asked lorax_asked(Model& model, std::string_view body, const AnswerIdentity& ide
                                                   .add_special_tokens = request.add_special_tokens,
                                                   .truncate = request.truncate.value_or(0)});
   } else {
-    one.input_ids = model.chat_prompt({.messages = request.messages, .add_generation_prompt = true}).ids;
+    one.input_ids =
+        model.chat_prompt({.messages = request.messages, .add_generation_prompt = true}, identity.created).ids;
     keep_last(one.input_ids, request.truncate);
     model.add_chat_stops(options);
   }

@@ -78,16 +78,30 @@ struct OpenAiAsked {
   Asked asked;
 };
 
+// All of the style, on one line.
+std::string as_text(const AnswerStyle& style) {
+  tenon::OrderedJson all = {style.think.begin, style.think.end, style.thinking};
+  if (const auto& t = style.tools) {
+    for (const std::string* each : {&t->name, &t->marker, &t->begin, &t->between, &t->end, &t->parameters})
+      all.push_back(*each);
+    all.push_back(t->most);
+    all.push_back(t->at_start);
+    all.push_back(t->short_ids);
+  }
+  return one_line(all);
+}
+
 // Adds the prompt of a conversation, with what its answer may be. How the answer is read.
 AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   const bool calls = request.tools.kind != ToolChoice::Kind::none;
   made.asked.characters = characters_of(request.conversation.messages);
-  Model::Chat chat = model.chat_prompt(std::move(request.conversation));
+  Model::Chat chat = model.chat_prompt(std::move(request.conversation), made.terms.created);
   model.add_chat_stops(made.common.options);
   AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
                                             /*has_form=*/request.form || !request.tells_reasoning);
   program::show_markers(style, model.tokenizer(), made.common.options);
   if (calls) model.constrain_calls(request.tools, style, made.common);
+  made.asked.reading = as_text(style);
   keep_last(chat.ids, request.truncate);
   made.add(model, request, std::move(chat.ids), {});
   return style;

@@ -4,12 +4,13 @@
 
 namespace serve {
 
+void ResumableWriter::bind_adapters(const std::string& digests) {
+  seal_.bind_adapters(digests);
+  if (after_) seal_.check_contents(*after_);
+}
+
 void ResumableWriter::take(const tenon::Event& event) {
   writer_->take(event);
-  if (!std::exchange(sealed_, true)) {
-    seal_.bind_adapters(terms_.adapters());
-    if (terms_.after) seal_.check_adapters(*terms_.after);
-  }
   add(writer_->streamed());
 }
 
@@ -23,7 +24,7 @@ void ResumableWriter::add(std::string_view events) {
   while (!events.empty()) {
     const std::size_t size = events.find(kEnd) + kEnd.size();
     ++next_.events;
-    if (!terms_.after || next_.events > terms_.after->place.events)
+    if (!after_ || next_.events > after_->place.events)
       streamed_.append("id: ").append(seal_.text(next_)).append("\n").append(events.substr(0, size));
     events.remove_prefix(size);
   }

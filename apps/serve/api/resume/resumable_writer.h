@@ -1,7 +1,6 @@
 // Gives each event of a stream an id, and leaves out those that the client has.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,16 +14,14 @@ namespace serve {
 // The events of the writer below must depend on the tokens alone, and not on the time at which they come.
 class ResumableWriter final : public Writer {
  public:
-  struct Terms {
-    StreamPlace place;                       // of the stream's begin
-    std::optional<SentStreamId> after = {};  // the last event that the client has; none: it has no event
-    std::function<std::string()> adapters;   // digests of those that the request names, once tokens have come
-  };
+  // `begin`: of the stream. `after`: the last event that the client has; none: it has no event.
+  ResumableWriter(std::unique_ptr<Writer> writer, StreamSeal seal, StreamPlace begin, std::optional<SentStreamId> after)
+      : writer_(std::move(writer)), seal_(std::move(seal)), after_(std::move(after)), next_(std::move(begin)) {}
 
-  ResumableWriter(std::unique_ptr<Writer> writer, StreamSeal seal, Terms terms)
-      : writer_(std::move(writer)), seal_(std::move(seal)), terms_(std::move(terms)), next_(terms_.place) {}
+  // Call it before the first event, with digests of the contents of the request's adapters; empty: it names none.
+  // ApiError where they are not those with which the stream began.
+  void bind_adapters(const std::string& digests);
 
-  // ApiError, too, where adapters have changed since the stream began. Nothing is written then.
   void take(const tenon::Event& event) override;
   bool complete() const override { return writer_->complete(); }
   Usage usage() const override { return writer_->usage(); }
@@ -40,9 +37,8 @@ class ResumableWriter final : public Writer {
 
   const std::unique_ptr<Writer> writer_;
   StreamSeal seal_;
-  const Terms terms_;
+  const std::optional<SentStreamId> after_;
   StreamPlace next_;
-  bool sealed_ = false;
   std::string streamed_;
 };
 

@@ -1,5 +1,6 @@
 #include "serve/api/resume/resume.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <memory>
@@ -11,11 +12,16 @@
 #include "serve/api/body.h"
 #include "serve/api/resume/resumable_writer.h"
 #include "serve/text.h"
+#include "tenon/version.h"
 
 namespace serve {
 namespace {
 
 constexpr const char* kResumeHeader = "Last-Event-ID";
+
+// The form of the events that the writers make of tokens. Raise it with any change of what they send: a continuation
+// by another form would not be the rest of the same stream.
+constexpr int kEventForm = 1;
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
@@ -58,37 +64,46 @@ std::string without_prediction(std::string_view text) {
 }
 
 // The request as the client wrote it, and what this server's settings and the time of day make of it.
-std::string description_of(const HttpRequest& request, const tenon::Request& made, const Model& model) {
+std::string description_of(const HttpRequest& request, const Asked& asked, const Model& model) {
+  const tenon::Request& made = asked.requests.front();
   const tenon::Options& o = made.options;
   Listing all;
   all.add(request.route).add(without_prediction(request.body)).add(model.name()).add(made.input_ids);
   all.add(o.max_new_tokens).add(o.min_new_tokens).add(o.temperature).add(o.top_k).add(o.top_p).add(o.min_p);
   all.add(o.typical_p).add(o.repetition_penalty).add(o.presence_penalty).add(o.frequency_penalty);
   all.add(o.logit_bias).add(o.stop).add(o.include_stop).add(o.skip_special_tokens).add(o.stop_ids).add(o.ignore_eos);
-  all.add(o.top_logprobs).add(o.finish_within_budget);
+  all.add(o.top_logprobs).add(o.prompt_logprobs).add(o.finish_within_budget).add(o.seed).add(o.receipt);
+  all.add(asked.reading);
   return all.take();
 }
 
-// The contents that the names stand for now.
-std::string digests_of(Model& model, const std::vector<std::string>& names) {
-  if (names.empty()) return {};
-  Listing all;
-  const std::vector<tenon::AdapterInfo> resident = model.resident();
-  for (const std::string& name : names)
-    for (const tenon::AdapterInfo& each : resident)
-      if (each.name == name) all.add(name).add(each.digest);
-  return all.take();
+std::string engine_of(const Model& model) {
+  return Listing().add(model.fingerprint()).add(std::string(tenon::kVersion)).add(kEventForm).take();
+}
+
+// The digests of the request's adapters, in their order. Its lease holds them.
+std::string digests_of(const tenon::Request& request) {
+  const std::vector<std::string>& digests = request.lease.digests;
+  const bool whole = digests.size() == request.adapters.size() &&
+                     std::none_of(digests.begin(), digests.end(), [](const std::string& each) { return each.empty(); });
+  if (!whole) throw ApiError(ApiError::Kind::engine, "an adapter of a resumable stream has no digest");
+  return digests.empty() ? std::string() : Listing().add(digests).take();
 }
 
 }  // namespace
 
 AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix) {
+  AnswerIdentity fresh{.id = prefix + random_id(), .created = seconds_now(), .seed = random_bits()};
   const std::string sent = request.header(kResumeHeader);
-  if (sent.empty())
-    return {.id = prefix.empty() ? prefix : prefix + random_id(), .created = seconds_now(), .seed = random_bits()};
-  SentStreamId after = parse_stream_id(sent);
-  return {
-      .id = after.place.answer, .created = after.place.created, .seed = after.place.seed, .after = std::move(after)};
+  if (sent.empty()) return fresh;
+  try {
+    SentStreamId after = parse_stream_id(sent);
+    return {
+        .id = after.place.answer, .created = after.place.created, .seed = after.place.seed, .after = std::move(after)};
+  } catch (const ApiError& error) {  // other programs have headers of this name, too
+    fresh.refusal = error;
+    return fresh;
+  }
 }
 
 void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const std::string& owner,
@@ -104,23 +119,24 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
                    "`resumable` needs a key that all replicas share: start the server with --resume-key-file FILE",
                    "resumable");
   }
-  const tenon::Request& made = asked.requests.front();
-  StreamSeal seal(key,
-                  {.request = description_of(request, made, model), .owner = owner, .engine = model.fingerprint()});
-  if (identity.after) seal.check(*identity.after, seconds_now());
+  if (identity.refusal) throw *identity.refusal;
   const std::int64_t lifetime =
       std::chrono::duration_cast<std::chrono::seconds>(model.settings().resume_timeout).count();
-  const StreamPlace begin{.seed = made.options.seed,
-                          .created = identity.created,
-                          .expires = identity.after ? identity.after->place.expires : identity.created + lifetime,
-                          .answer = identity.id};
-  std::vector<std::string> adapters;
-  for (const tenon::AdapterUse& use : made.adapters) adapters.push_back(use.name);
-  asked.writer = std::make_unique<ResumableWriter>(
-      std::move(asked.writer), std::move(seal),
-      ResumableWriter::Terms{.place = begin, .after = identity.after, .adapters = [&model, adapters] {
-                               return digests_of(model, adapters);
-                             }});
+  StreamPlace begin{.seed = asked.requests.front().options.seed,
+                    .created = identity.created,
+                    .expires = identity.created + lifetime,
+                    .answer = identity.id};
+  if (identity.after) {
+    begin = identity.after->place;
+    begin.events = 0;
+  }
+  StreamSeal seal(key, {.request = description_of(request, asked, model), .owner = owner, .engine = engine_of(model)},
+                  begin);
+  if (identity.after) seal.check_tags(*identity.after, seconds_now());
+  auto writer =
+      std::make_unique<ResumableWriter>(std::move(asked.writer), std::move(seal), std::move(begin), identity.after);
+  asked.on_lease = [writer = writer.get()](const tenon::Request& leased) { writer->bind_adapters(digests_of(leased)); };
+  asked.writer = std::move(writer);
 }
 
 }  // namespace serve

@@ -9,13 +9,13 @@
 
 namespace serve {
 
-// That of the stream which the header Last-Event-ID names, or else a new one. `prefix`: of the answer's id; empty: it
-// has none. ApiError malformed.
+// That of the stream which the header Last-Event-ID names, or else a new one. `prefix`: of the answer's id. A header
+// that is no id gives a new one, with the refusal for make_resumable().
 AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix);
 
 // Gives the events of a resumable stream their ids, and has it begin after the event that the client has. Other answers
-// stay as they are. `owner`: the name of the client's API key; empty: there are no keys. ApiError where the stream
-// cannot be resumable, or cannot be continued.
+// stay as they are. Call it when the options of the request are final. `owner`: the name of the client's API key;
+// empty: there are no keys. ApiError where the stream cannot be resumable, or cannot be continued.
 void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const std::string& owner,
                     Model& model, const std::string& key);
 

@@ -1,6 +1,5 @@
 #include "serve/api/resume/resume_key.h"
 
-#include "serve/text.h"
 #include "tenon/core/error.h"
 #include "tenon/io/file.h"
 
@@ -19,11 +18,11 @@ std::string read_resume_key(const std::filesystem::path& file) {
   } catch (const tenon::Error& error) {
     throw tenon::Error(error.kind(), "--resume-key-file " + file.string(), error.what());
   }
-  std::string key(trimmed(text));
-  if (key.size() >= kLeastKey) return key;
-  throw tenon::Error(
-      tenon::Error::Kind::invalid_file, "--resume-key-file " + file.string(),
-      "the key has fewer than " + std::to_string(kLeastKey) + " bytes; make one with: openssl rand -hex 32");
+  if (text.ends_with('\n')) text.pop_back();  // the key may have any other bytes
+  if (text.size() >= kLeastKey) return text;
+  throw tenon::Error(tenon::Error::Kind::invalid_file, "--resume-key-file " + file.string(),
+                     "the key has fewer than " + std::to_string(kLeastKey) +
+                         " bytes; make one with: (umask 077; openssl rand -hex 32 > FILE)");
 }
 
 }  // namespace serve

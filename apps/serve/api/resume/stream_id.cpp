@@ -17,8 +17,10 @@ namespace {
 constexpr std::string_view kIdVersion = "1";
 constexpr std::size_t kIdFields = 8;
 constexpr std::size_t kMacDigits = 32, kTagDigits = 8;
-constexpr std::size_t kRequestTag = 0, kOwnerTag = 1, kEngineTag = 2, kAdaptersTag = 3, kTags = 4;
+constexpr std::size_t kRequestTag = 0, kOwnerTag = 1, kEngineTag = 2, kAdaptersTag = 3, kKeyTag = 4, kTags = 5;
 constexpr std::size_t kLongestAnswer = 64;
+constexpr std::int64_t kLastSecond = 253'402'300'799;  // of the year 9999
+constexpr const char* kNotGiven = "was not given by a server with this --resume-key-file, or it was changed";
 
 [[noreturn]] void refuse_id(const std::string& why, ApiError::Kind kind = ApiError::Kind::malformed) {
   throw ApiError(kind, "`Last-Event-ID` " + why, "Last-Event-ID");
@@ -62,9 +64,14 @@ std::array<std::string_view, kIdFields> fields_of(std::string_view text) {
   return fields;
 }
 
-std::string_view tags_in(const SentStreamId& sent) { return fields_of(sent.text)[6]; }
 std::string_view tag_at(std::string_view tags, std::size_t index) {
   return tags.substr(index * kTagDigits, kTagDigits);
+}
+std::string_view tag_in(const SentStreamId& sent, std::size_t index) { return tag_at(fields_of(sent.text)[6], index); }
+
+// In a time that does not depend on the contents.
+bool same(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::string in_clear(const StreamPlace& place) {
@@ -80,57 +87,66 @@ SentStreamId parse_stream_id(std::string_view text) {
   if (fields[5].size() > kLongestAnswer || !std::all_of(fields[5].begin(), fields[5].end(), in_answer) ||
       fields[6].size() != kTags * kTagDigits || fields[7].size() != kMacDigits)
     refuse_id("is not an id of a stream");
-  return {.place = {.events = number_of<std::uint64_t>(fields[1]),
+  StreamPlace place{.events = number_of<std::uint64_t>(fields[1]),
                     .seed = number_of<std::uint64_t>(fields[2]),
                     .created = number_of<std::int64_t>(fields[3]),
                     .expires = number_of<std::int64_t>(fields[4]),
-                    .answer = std::string(fields[5])},
-          .text = std::string(text)};
+                    .answer = std::string(fields[5])};
+  if (place.created < 0 || place.created > kLastSecond) refuse_id("is not an id of a stream");
+  return {.place = std::move(place), .text = std::string(text)};
 }
 
-StreamSeal::StreamSeal(std::string key, const StreamScope& scope)
+StreamSeal::StreamSeal(std::string key, const StreamScope& scope, const StreamPlace& begin)
     : key_(std::move(key)),
+      stream_(with_length(scope.owner) + with_length(begin.answer) + std::to_string(begin.seed) + "." +
+              std::to_string(begin.created) + ":"),
       scope_(hmac(key_, "scope:" + with_length(scope.request) + with_length(scope.owner) + with_length(scope.engine))),
       tags_(tag("request", scope.request) + tag("owner", scope.owner) + tag("engine", scope.engine)) {}
 
-void StreamSeal::bind_adapters(const std::string& digests) { adapters_tag_ = tag("adapters", digests); }
+void StreamSeal::bind_adapters(const std::string& digests) {
+  adapters_ = hmac(key_, "contents:" + digests);
+  adapters_tag_ = tag("adapters", digests);
+}
 
 std::string StreamSeal::text(const StreamPlace& place) const {
-  const std::string signed_text = in_clear(place) + tags_ + adapters_tag_;
-  return signed_text + "." + mac(signed_text);
+  std::string text = in_clear(place) + tags_ + adapters_tag_;
+  text += key_tag(text);
+  return text + "." + mac(text);
 }
 
 std::string StreamSeal::tag(std::string_view part, std::string_view content) const {
-  return hmac(key_, std::string(part) + ":" + std::string(content)).substr(0, kTagDigits);
+  return hmac(key_, std::string(part) + ":" + stream_ + std::string(content)).substr(0, kTagDigits);
+}
+
+std::string StreamSeal::key_tag(std::string_view text) const {
+  return hmac(key_, "key:" + std::string(text)).substr(0, kTagDigits);
 }
 
 std::string StreamSeal::mac(std::string_view text) const {
-  return hmac(key_, "id:" + scope_ + ":" + std::string(text)).substr(0, kMacDigits);
+  return hmac(key_, "id:" + scope_ + adapters_ + ":" + std::string(text)).substr(0, kMacDigits);
 }
 
-// The message names the part that differs where it is the only one. The decision is the MAC's alone.
-void StreamSeal::check(const SentStreamId& sent, std::int64_t now) const {
+// The owner comes before the engine and the request: another client learns nothing of either.
+void StreamSeal::check_tags(const SentStreamId& sent, std::int64_t now) const {
+  const std::string_view before_key_tag =
+      std::string_view(sent.text).substr(0, sent.text.size() - kMacDigits - 1 - kTagDigits);
+  if (!same(tag_in(sent, kKeyTag), key_tag(before_key_tag))) refuse_id(kNotGiven);
+  const auto differs = [&](std::size_t index) { return !same(tag_in(sent, index), tag_at(tags_, index)); };
+  if (differs(kOwnerTag)) refuse_id("is of a stream of another API key", ApiError::Kind::other_key);
+  if (now > sent.place.expires) refuse_id("has expired: the time in which the stream could be continued is over");
+  if (differs(kEngineTag)) {
+    refuse_id("is of another engine: its model, formats or version differ from this one", ApiError::Kind::other_engine);
+  }
+  if (differs(kRequestTag))
+    refuse_id("is of another request: send the same body, `prediction` aside, to a server with the same settings");
+}
+
+void StreamSeal::check_contents(const SentStreamId& sent) const {
+  if (!same(tag_in(sent, kAdaptersTag), adapters_tag_))
+    refuse_id("is of a stream under an adapter of other content: its files were replaced");
   const std::string_view text = sent.text;
   const std::string_view signed_text = text.substr(0, text.size() - kMacDigits - 1);
-  const std::string expected = mac(signed_text);
-  if (CRYPTO_memcmp(expected.data(), text.data() + signed_text.size() + 1, kMacDigits) == 0) {
-    if (now > sent.place.expires) refuse_id("has expired: the time in which the stream could be continued is over");
-    return;
-  }
-  const std::string_view tags = tags_in(sent);
-  const auto differs = [&](std::size_t index) { return tag_at(tags, index) != tag_at(tags_, index); };
-  const bool request = differs(kRequestTag), owner = differs(kOwnerTag), engine = differs(kEngineTag);
-  if (owner && !request && !engine) refuse_id("is of a stream of another API key", ApiError::Kind::other_key);
-  if (request && !owner && !engine)
-    refuse_id("is of another request: send the same body, `prediction` aside, to a server with the same settings");
-  if (engine && !request && !owner)
-    refuse_id("is of another engine: its model, formats or version differ from this one");
-  refuse_id("was not given by a server with this --resume-key-file, or it was changed");
-}
-
-void StreamSeal::check_adapters(const SentStreamId& sent) const {
-  if (tag_at(tags_in(sent), kAdaptersTag) != adapters_tag_)
-    refuse_id("is of a stream under an adapter of other content: its files were replaced");
+  if (!same(text.substr(signed_text.size() + 1), mac(signed_text))) refuse_id(kNotGiven);
 }
 
 }  // namespace serve
