@@ -379,7 +379,7 @@ class Failures(unittest.TestCase):
         return events
 
     def test_the_last_event_says_so(self):
-        with Server("--chat-template", "plain", "--request-timeout", 5 if serving.is_sanitized() else 0.3) as server:
+        with Server("--chat-template", "plain", "--draft", "none", "--request-timeout", 5 if serving.is_sanitized() else 0.3) as server:
             events = self.events(server, "/v1/messages", messages=QUESTION, max_tokens=900)
             self.assertIn("content_block_delta", [name for name, _ in events])
             name, data = events[-1]

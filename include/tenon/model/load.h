@@ -2,10 +2,12 @@
 // allocated. Then blocks of rows stream into the stores.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <future>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -25,16 +27,20 @@ namespace detail {
 inline std::uint64_t hash_of_leaves(std::span<const std::byte> bytes, std::uint64_t seed, int threads) {
   constexpr std::size_t kLeaf = 1 << 20;
   std::vector<std::uint64_t> leaves((bytes.size() + kLeaf - 1) / kLeaf);
-  const auto hash_every = [&](std::size_t first, std::size_t step) {
-    for (std::size_t i = first; i < leaves.size(); i += step)
+  std::atomic<std::size_t> next{0};
+  const auto hash_rest = [&] {
+    for (std::size_t i = next++; i < leaves.size(); i = next++)
       leaves[i] = hash64(bytes.subspan(i * kLeaf, std::min(kLeaf, bytes.size() - i * kLeaf)), i);
   };
   const unsigned wanted =
       threads > 0 ? static_cast<unsigned>(threads) : std::max(1u, std::thread::hardware_concurrency());
   const std::size_t count = std::min(std::size_t{wanted}, leaves.size());
   std::vector<std::future<void>> others;
-  for (std::size_t i = 1; i < count; ++i) others.push_back(std::async(std::launch::async, hash_every, i, count));
-  if (count > 0) hash_every(0, count);
+  try {
+    for (std::size_t i = 1; i < count; ++i) others.push_back(std::async(std::launch::async, hash_rest));
+  } catch (const std::system_error&) {  // the machine has no more threads: fewer do the same work
+  }
+  hash_rest();
   for (auto& each : others) each.get();
   return hash64(std::as_bytes(std::span(leaves)), seed ^ bytes.size());
 }
