@@ -29,7 +29,8 @@ Run run(const char* name, tenon::ModelConfig c, int kv_heads, int window = 0) {
   c.positions = kTrained, c.kv_heads = kv_heads, c.window = window;
   // Learned positions end with their table. The other kinds are computed for any position.
   const int longest = c.position_kind == tenon::PositionKind::learned ? kTrained : kText;
-  tenon::Engine<Model, Choices...> engine{tenon::random_checkpoint(c), {.cache_tokens = kText, .positions = longest, .draft_tokens = 0}};
+  tenon::Engine<Model, Choices...> engine{tenon::random_checkpoint(c),
+                                          {.cache_tokens = kText, .positions = longest, .draft_tokens = 0}};
   engine.submit(
       {.input_ids = {1, 2, 3}, .options = {.max_new_tokens = longest - 2, .temperature = 1, .ignore_eos = true}});
   Run out;
