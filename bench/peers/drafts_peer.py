@@ -21,7 +21,7 @@ def transformers_runs():
     torch.set_num_threads(THREADS)
     path = pathlib.Path(MODEL)
     model = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32).eval()
-    model.generation_config.eos_token_id = None
+    model.generation_config.eos_token_id = [model.config.vocab_size]  # no token: texts have the asked length
 
     @torch.no_grad()
     def run(ids, tokens, guesses):
