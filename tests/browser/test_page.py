@@ -515,6 +515,8 @@ class AConversation(BrowserTest):
 
 
 class TheBatch(BrowserTest):
+    FLAGS = ["--draft", "none"]  # each token has a cell of its own
+
     def test_four_fill_the_grid_and_counts_agree(self):
         page = self.open()
         page.choose("tales", *NAMES)
@@ -606,7 +608,7 @@ class TheBatch(BrowserTest):
 
     def test_a_server_that_begins_anew(self):
         port = free_port()
-        with Server(port=port) as first:
+        with Server(*self.FLAGS, port=port) as first:
             page = Page(self.browser, first)
             page.generate(prompt=KING, max_tokens=40, temperature=0, top_k="")
             eventually(lambda: len(page.cells()) >= 40)
@@ -616,7 +618,7 @@ class TheBatch(BrowserTest):
             got, = page.generate()
             self.assertEqual((got["state"], got["error"]), ("error", "The server is not reachable."))
             self.assertTrue(page.cells())  # the last known state stays until the server is back
-        with Server(port=port) as second:
+        with Server(*self.FLAGS, port=port) as second:
             eventually(lambda: page.link() == "Connected", lambda: page.link(), 15)
             eventually(lambda: page.js("return tenonBatch.boot") not in (None, boot))
             self.assertEqual(page.cells(), [])
