@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-/// Who guesses the next tokens of a text, in the order in which they are asked.
+/// The sources of guesses for a text, in the order in which they are asked.
 enum class GuessSource { prediction, constraint, policy };
 inline constexpr std::size_t kGuessSources = 3;
 

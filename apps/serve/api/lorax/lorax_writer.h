@@ -60,7 +60,7 @@ class LoraxWriter final : public Writer {
   const Terms terms_;
   std::vector<Sequence> sequences_;
   std::size_t open_;      // of them
-  std::size_t receipts_;  // that are asked for and have not come: they come behind the last token
+  std::size_t receipts_;  // receipts that are asked for and have not come yet; they come after the last token
   std::shared_ptr<const tenon::Scores> scores_;
   std::string streamed_;
 };

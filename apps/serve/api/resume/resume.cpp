@@ -11,6 +11,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/body.h"
 #include "serve/api/resume/resumable_writer.h"
+#include "serve/api/resume/stream_id.h"
 #include "serve/text.h"
 #include "tenon/version.h"
 
@@ -29,7 +30,7 @@ std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970
 class Listing {
  public:
   Listing& add(const std::string& text) {
-    text_ += std::to_string(text.size()) + ":" + text;
+    text_ += with_length(text);
     return *this;
   }
   template <class Number>

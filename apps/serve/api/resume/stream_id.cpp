@@ -40,9 +40,6 @@ std::string hmac(std::string_view key, std::string_view content) {
   return digits;
 }
 
-// With its length, so that no two lists of parts read alike.
-std::string with_length(std::string_view part) { return std::to_string(part.size()) + ":" + std::string(part); }
-
 template <class Integer>
 Integer number_of(std::string_view text) {
   Integer value = 0;
@@ -80,6 +77,8 @@ std::string in_clear(const StreamPlace& place) {
 }
 
 }  // namespace
+
+std::string with_length(std::string_view part) { return std::to_string(part.size()) + ":" + std::string(part); }
 
 SentStreamId parse_stream_id(std::string_view text) {
   const auto fields = fields_of(text);

@@ -6,6 +6,9 @@
 
 namespace serve {
 
+// A part of a list with its length before it, so that no two lists of parts read alike.
+std::string with_length(std::string_view part);
+
 // The readable part of an id.
 struct StreamPlace {
   std::uint64_t events = 0;  // of the stream, up to the one that has this id
