@@ -60,6 +60,9 @@ struct Settings {
   std::filesystem::path resume_key_file;                // for ids of resumable streams; empty: there are none
   std::chrono::milliseconds resume_timeout{3'600'000};  // such a stream can be continued for so long after its begin
 
+  std::filesystem::path handover;                       // folder of streams that are handed over; empty: none is
+  std::chrono::milliseconds handover_timeout{300'000};  // so long they wait there, and then for their clients
+
   std::filesystem::path api_key_file;  // empty: none
   std::vector<std::string> api_keys;
   bool insecure = false;  // beyond this machine without a key

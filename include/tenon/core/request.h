@@ -113,6 +113,11 @@ struct ConstraintSource {
   friend bool operator==(const ConstraintSource&, const ConstraintSource&) = default;
 };
 
+/// Makes a constraint from its source. It may throw Error.
+using ConstraintMaker = std::function<std::shared_ptr<const Constraint>(const ConstraintSource&)>;
+
+struct AnswerProgress;  // engine/progress.h
+
 /// A request: exactly one of prompt and input_ids, and what it runs with.
 struct Request {
   std::string prompt = {};                            ///< text, for engines with a tokenizer
@@ -126,6 +131,9 @@ struct Request {
   bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
   /// A likely answer, from which Draft<P> guesses first. It changes the speed alone, never the answer.
   std::vector<TokenId> prediction = {};
+  /// The progress of this request in another engine. This one goes on after it, with the same bits. Null: none.
+  std::shared_ptr<const AnswerProgress> begun = {};
+  bool repeats_begun = false;  ///< the events of `begun` come once more, before the new ones
 };
 
 /// Guessed tokens of an answer that were verified, and how many of them were right (Draft<P>).
@@ -142,8 +150,8 @@ struct TokenLogprob {
   float logprob;  ///< natural logarithm, of the softmax of the raw logits
 };
 
-/// Why an answer ended.
-enum class FinishReason { length, stop, cancelled, deadline, error };
+/// Why an answer ended. moved: it goes on elsewhere (Service::snapshot); its event has no text, scores or receipt.
+enum class FinishReason { length, stop, cancelled, deadline, error, moved };
 
 const char* to_string(FinishReason reason);
 

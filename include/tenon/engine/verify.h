@@ -25,9 +25,6 @@ struct ReceiptCheck {
   std::string why = {};
 };
 
-/// Makes a constraint from its source. It may throw Error.
-using ConstraintMaker = std::function<std::shared_ptr<const Constraint>(const ConstraintSource&)>;
-
 /// The request of a receipt, without its constraint.
 Request request_of(const Receipt& receipt);
 
