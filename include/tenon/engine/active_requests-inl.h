@@ -41,7 +41,7 @@ TENON_INLINE const std::vector<SeqId>* ActiveRequests::writing(RequestId request
 }
 
 TENON_INLINE void ActiveRequests::token(SeqId seq, Pick& pick, std::string text, bool final) {
-  const SequenceOutput& output = outputs_.at(seq);
+  SequenceOutput& output = outputs_.at(seq);
   emit({.kind = Event::Kind::token,
         .request = output.request(),
         .choice = output.choice(),
@@ -49,7 +49,8 @@ TENON_INLINE void ActiveRequests::token(SeqId seq, Pick& pick, std::string text,
         .final = final,
         .text = std::move(text),
         .logprob = pick.logprob,
-        .top_logprobs = std::move(pick.top)});
+        .top_logprobs = std::move(pick.top),
+        .scores = output.first_scores()});
 }
 
 TENON_INLINE void ActiveRequests::finish(SeqId seq, FinishReason reason, std::string text) {
