@@ -22,7 +22,7 @@ constexpr const char* kResumeHeader = "Last-Event-ID";
 
 // The form of the events that the writers make of tokens. Raise it with any change of what they send: a continuation
 // by another form would not be the rest of the same stream.
-constexpr int kEventForm = 1;
+constexpr int kEventForm = 2;
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
