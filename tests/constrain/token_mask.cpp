@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes) == "e|f|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes, 1) == "e|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abcef", bytes) == "");
-  BOOST_TEST(guessed("r a+", "a", bytes) == "");      // the text may end
+  BOOST_TEST(guessed("r a+", "a", bytes) == "");        // the text may end
   BOOST_TEST(guessed("r a *b", "a", bytes) == " |b|");  // of blanks without end, it guesses one
   constexpr const char* kName =
       R"(s {"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false})";

@@ -188,7 +188,7 @@ struct Event {
   FinishReason reason = FinishReason::length;   ///< Kind::finished
   std::string error = {};                       ///< Kind::error
   Error::Kind error_kind = Error::Kind::internal;  ///< Kind::error
-  std::shared_ptr<const Scores> scores = {};       ///< Kind::finished of choice 0, if asked for
+  std::shared_ptr<const Scores> scores = {};       ///< of choice 0: Kind::finished; prompt_logprobs: first token, too
   std::optional<std::uint64_t> logits_hash = {};   ///< Kind::finished, if asked for
   GuessCounts guesses = {};                        ///< Kind::finished
   std::shared_ptr<const Receipt> receipt = {};     ///< Kind::finished, if asked for

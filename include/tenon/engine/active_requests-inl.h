@@ -61,7 +61,7 @@ TENON_INLINE std::optional<FinishReason> ActiveRequests::take_up(SeqId seq, cons
         pick.logprob = begun.logprobs[i];
         pick.top = begun.top_logprobs[i];
       }
-      token(seq, pick, std::move(text), reason.has_value());
+      emit_token(output, pick, std::move(text), reason.has_value(), nullptr);  // the prompt is still to be read
       if (!reason) continue;
       detail::require(i + 1 == begun.ids.size(), "begun", "has tokens after the end of the answer");
       return reason;
@@ -85,7 +85,11 @@ TENON_INLINE const std::vector<SeqId>* ActiveRequests::writing(RequestId request
 }
 
 TENON_INLINE void ActiveRequests::token(SeqId seq, Pick& pick, std::string text, bool final) {
-  SequenceOutput& output = outputs_.at(seq);
+  emit_token(outputs_.at(seq), pick, std::move(text), final, outputs_.at(seq).first_scores());
+}
+
+TENON_INLINE void ActiveRequests::emit_token(SequenceOutput& output, Pick& pick, std::string text, bool final,
+                                             std::shared_ptr<const Scores> scores) {
   output.list(pick.logprob, pick.top);
   emit({.kind = Event::Kind::token,
         .request = output.request(),
@@ -94,7 +98,8 @@ TENON_INLINE void ActiveRequests::token(SeqId seq, Pick& pick, std::string text,
         .final = final,
         .text = std::move(text),
         .logprob = pick.logprob,
-        .top_logprobs = std::move(pick.top)});
+        .top_logprobs = std::move(pick.top),
+        .scores = std::move(scores)});
 }
 
 TENON_INLINE void ActiveRequests::finish(SeqId seq, FinishReason reason, std::string text) {

@@ -87,6 +87,9 @@ class ActiveRequests {
   template <class Write>
   auto again(RequestId request, bool repeats, Write&& write);
 
+  // The event of a token. scores: Event::scores.
+  void emit_token(SequenceOutput& output, Pick& pick, std::string text, bool final,
+                  std::shared_ptr<const Scores> scores);
   void emit(Event event);
 
   std::unordered_map<SeqId, SequenceOutput> outputs_;

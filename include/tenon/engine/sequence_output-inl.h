@@ -106,9 +106,20 @@ TENON_INLINE void SequenceOutput::list(float logprob, const std::vector<TokenLog
   so_far_.top_logprobs.push_back(top);
 }
 
-TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
+TENON_INLINE std::shared_ptr<const Scores> SequenceOutput::first_scores() {
+  if (options_.prompt_logprobs < 0 || scores_ended_) return nullptr;
+  end_scores();
+  return scores_;
+}
+
+TENON_INLINE void SequenceOutput::end_scores() {
+  if (std::exchange(scores_ended_, true)) return;
   if (pool_.pools()) pool_.store(*scores_);
   if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
+}
+
+TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
+  end_scores();
   Event event{.kind = Event::Kind::finished,
               .request = request_,
               .choice = choice_,

@@ -79,6 +79,10 @@ class SequenceOutput {
     if (receipt_) receipt_->add(token, row);
   }
 
+  /// The scores of the prompt for the event of the first token that is picked here, if options().prompt_logprobs asks
+  /// for them. Null for later tokens.
+  std::shared_ptr<const Scores> first_scores();
+
   /// The event that ends the sequence.
   Event finished(FinishReason reason, std::string text = {});
 
@@ -86,6 +90,8 @@ class SequenceOutput {
   static bool holds(const std::vector<TokenId>& ids, TokenId token);
 
   bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
+
+  void end_scores();  // nothing writes scores_ after it: another thread may read them
 
   // Scores a prompt token by the logits, [vocab], before it.
   void score_token(TokenId token, std::span<const float> logits);
@@ -102,6 +108,7 @@ class SequenceOutput {
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored
   double nll_sum_ = 0;
+  bool scores_ended_ = false;
   std::optional<detail::ReceiptWriter> receipt_;  // empty: none is asked for
   ChoiceProgress so_far_;                         // without its chain, which receipt_ has
   std::string failure_;

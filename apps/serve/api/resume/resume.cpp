@@ -22,7 +22,7 @@ constexpr const char* kResumeHeader = "Last-Event-ID";
 
 // The form of the events that the writers make of tokens. Raise it with any change of what they send: a continuation
 // by another form would not be the rest of the same stream.
-constexpr int kEventForm = 1;
+constexpr int kEventForm = 2;
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
@@ -190,7 +190,9 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
   StreamSeal seal(serving.resume_key, scope, begin);
   const bool is_checked = asked.parked != nullptr;
   if (identity.after && !is_checked) seal.check_tags(*identity.after, seconds_now());
-  if (serving.handover.is_on()) asked.handed = handed_stream(request, asked, begin, caller, model);
+  // Scores of a prompt come with the first token that is computed here, so the events before it cannot be repeated.
+  const bool scores_prompt = asked.requests.front().options.prompt_logprobs >= 0;
+  if (serving.handover.is_on() && !scores_prompt) asked.handed = handed_stream(request, asked, begin, caller, model);
   auto writer = std::make_unique<ResumableWriter>(std::move(asked.writer), std::move(seal), std::move(begin),
                                                   identity.after, is_checked);
   if (is_checked)
