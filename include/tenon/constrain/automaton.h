@@ -48,7 +48,7 @@ class Automaton {
   /// The state after the byte; kDead where the byte is not allowed.
   State step(State from, std::uint8_t byte);
 
-  /// What must come next.
+  /// The byte that must come next.
   struct Forced {
     std::uint8_t byte;
     bool or_blank;  ///< the byte is not a blank, and a blank may stand there, too

@@ -11,7 +11,7 @@ class BlankHabits {
  public:
   /// The text chose whether a blank follows the byte.
   void chose(std::uint8_t byte, bool blank) { after_[byte] = blank ? kBlank : kNone; }
-  /// What it chose last. Before that: one blank, and no second one.
+  /// The text's last choice. Before it chose: one blank, and no second one.
   bool blank_after(std::uint8_t byte) const { return after_[byte] == kUnknown ? byte != ' ' : after_[byte] == kBlank; }
 
  private:
