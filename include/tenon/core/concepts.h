@@ -14,6 +14,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts/device.h"
+#include "tenon/core/concepts/signature.h"
 #include "tenon/core/draft.h"
 #include "tenon/core/elements.h"
 #include "tenon/core/logits_processor.h"
@@ -367,15 +368,22 @@ struct HookNames {
 template <class P>
 struct WithHookNames : P, HookNames {};
 
-// Without this check, the kernels would ignore a member that has a hook's name and another signature. In a final class,
-// private members, templates and overloads are not found.
+// Without this check, the kernels would ignore a member that has a hook's name and another signature, or convert their
+// arguments for it. Overloads and templates need only be callable with a hook's types. In a final class, private
+// members, templates and overloads are not found.
 template <class P>
-concept HooksFit = (ScoresKeys<P> || !requires { &P::score; }) && (ScoresTiles<P> || !requires { &P::scores; }) &&
-                   (MasksKeys<P> || !requires { &P::mask; }) &&
-                   (!std::is_class_v<P> || std::is_final_v<P> ||
-                    ((ScoresKeys<P> || requires { &WithHookNames<P>::score; }) &&
-                     (ScoresTiles<P> || requires { &WithHookNames<P>::scores; }) &&
-                     (MasksKeys<P> || requires { &WithHookNames<P>::mask; })));
+concept HooksFit = !requires {
+  requires !has_signature<decltype(&P::score), float(int, int, int, float)>;
+}
+&&!requires {
+  &P::scores;
+  requires !ScoresKeys<P> || !has_signature<decltype(&P::scores), void(int, int, int, std::span<float, 16>)>;
+}
+&&!requires { requires !has_signature<decltype(&P::mask), bool(int, int)>; }
+&&(!std::is_class_v<P> || std::is_final_v<P> ||
+   ((ScoresKeys<P> || requires { &WithHookNames<P>::score; }) &&
+    (ScoresTiles<P> || requires { &WithHookNames<P>::scores; }) &&
+    (MasksKeys<P> || requires { &WithHookNames<P>::mask; })));
 
 }  // namespace detail
 
