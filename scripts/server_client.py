@@ -1,13 +1,15 @@
 """How scripts/check-server asks a server: OpenAI's or LoRAX's routes, whole or as a stream, with the standard library.
 
-`Client.ask` returns a dict. `state` is ok, refused (status 4xx or 501) or failed (5xx, time over, connection lost, not readable), and
+`Client.ask` returns a dict. `state` is ok, refused (status 4xx or 501) or failed (5xx, silence, connection lost, not readable), and
 `why` is the reason of the last two. An answer that is ok has `streamed`, `tokens` (None: not said) and `choices` of `text`, `finish` and
 `logprobs`: [token, log-probability, {alternative: log-probability}] each.
 """
 import http.client
 import json
-import time
 import urllib.parse
+
+
+SILENCE = "no byte within the timeout"
 
 
 class NoAnswer(Exception):
@@ -16,7 +18,7 @@ class NoAnswer(Exception):
 
 class Client:
     def __init__(self, url, api, model, key=None, timeout=120, fields=None):
-        """`fields`: further members of each body, or of LoRAX's `parameters`."""
+        """`fields`: further members of each body, or of LoRAX's `parameters`. `timeout`: seconds without a byte."""
         self.url, self.api, self.model, self.timeout, self.fields = urllib.parse.urlsplit(url), api, model, timeout, fields or {}
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
@@ -29,7 +31,7 @@ class Client:
         except NoAnswer as error:
             return {"state": "failed", "why": str(error)}
         except TimeoutError:
-            return {"state": "failed", "why": "time is over"}
+            return {"state": "failed", "why": SILENCE}
         except (OSError, http.client.HTTPException) as error:
             return {"state": "failed", "why": f"{type(error).__name__}: {error}"}
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -73,7 +75,6 @@ class Client:
     def send(self, path, body, logprobs):
         kind = http.client.HTTPSConnection if self.url.scheme == "https" else http.client.HTTPConnection
         connection = kind(self.url.hostname, self.url.port, timeout=self.timeout)
-        end = time.monotonic() + self.timeout
         try:
             connection.request("POST", self.url.path.rstrip("/") + path, json.dumps(body).encode(), self.headers)
             response = connection.getresponse()
@@ -82,7 +83,7 @@ class Client:
                 state = "refused" if 400 <= response.status < 500 or response.status == 501 else "failed"
                 return {"state": state, "why": f"status {response.status}: {text}"}
             streamed = "text/event-stream" in response.getheader("Content-Type", "")
-            events = read_events(response, end) if streamed else [json.loads(response.read())]
+            events = read_events(response) if streamed else [json.loads(response.read())]
         finally:
             connection.close()
         if any("error" in event for event in events):
@@ -91,12 +92,10 @@ class Client:
         return {"state": "ok", "streamed": streamed, **read(events, streamed, logprobs)}
 
 
-def read_events(response, end):
+def read_events(response):
     """The JSON of all events of a stream."""
     events = []
     for line in response:
-        if time.monotonic() > end:
-            raise TimeoutError
         if line.startswith(b"data:"):
             data = line[5:].strip()
             if data and data != b"[DONE]":

@@ -49,7 +49,7 @@ SCHEMAS = [
      {"type": "object", "properties": {"taste": {"enum": ["mild", "sharp"]}, "hot": {"type": "object", "properties": {
          "now": {"type": "boolean"}}, "required": ["now"], "additionalProperties": False}},
       "required": ["taste", "hot"], "additionalProperties": False})]
-SCHEMA_TOKENS = 96
+SCHEMA_TOKENS = 64
 
 
 def make_cases(count, seed, api, routes, words, streams):
@@ -85,19 +85,19 @@ def make_case(kind, position, rng, words, shared):
     if not long and rng.random() < 0.5:
         prompt = rng.choice(QUESTIONS)
     prompt = f"{prompt}" if long else f"Page {rng.randrange(1000)}. {prompt}"
-    options = {"max_tokens": rng.choice([12, 20, 28, 40]), "temperature": 0}
+    options = {"max_tokens": rng.choice([8, 12, 16, 24]), "temperature": 0}
     if kind == "sampled" or kind == "n" or (kind in ("logprobs", "stop") and position % 2):
         options |= {"temperature": rng.choice([0.7, 1.0, 1.3]), "seed": rng.randrange(1, 2**31)}
         if rng.random() < 0.5:
             options["top_p"] = rng.choice([0.8, 0.95])
     if kind == "sampled":
-        options["max_tokens"] = 28
+        options["max_tokens"] = 16
     elif kind == "logprobs":
         options["logprobs"] = 3
     elif kind == "stop":
-        options |= {"stop": rng.choice(STOPS), "max_tokens": 40}
+        options |= {"stop": rng.choice(STOPS), "max_tokens": 24}
     elif kind == "max_tokens":
-        options["max_tokens"] = 6
+        options["max_tokens"] = 5
     elif kind == "schema":
         prompt, schema = rng.choice(SCHEMAS)
         options |= {"schema": schema, "max_tokens": SCHEMA_TOKENS}
@@ -121,7 +121,7 @@ def paired(case, rng):
     if case["kind"] == "sampled":
         options["seed"] = rng.randrange(1, 2**31)
     else:
-        options["max_tokens"] = 24
+        options["max_tokens"] = 16
     return {**case, "options": options, "twin_case": case}
 
 

@@ -48,7 +48,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             previous, server.previous = server.previous, body.get("prompt") or body["messages"]
         try:
             if server.fault in ("crowd", "logprobs_crowd", "adapter_crowd", "overload"):
-                time.sleep(0.002)  # so that requests meet
+                time.sleep(0.01)  # so that requests meet
             self.answer(body, server.running > 1, previous)
         finally:
             with server.lock:
@@ -57,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body, is_crowd, previous):
         fault = self.server.fault
         if fault == "hang" and "logit_bias" in body:
-            return time.sleep(1)
+            return time.sleep(5)
         if fault == "refuse" and body.keys() & {"logprobs", "response_format", "logit_bias"}:
             return self.send(400, {"error": {"message": "no such field"}})
         if fault == "error" and "n" in body:

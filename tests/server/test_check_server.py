@@ -21,7 +21,7 @@ def check(server, *options):
 class CheckServer(unittest.TestCase):
     def all_right(self, status, line, text):
         self.assertEqual(status, 0, text)
-        self.assertEqual(list(line["groups"]), ["alone", "again", "stream", "order", "crowd of 8", "crowd of 32", "adapters alone",
+        self.assertEqual(list(line["groups"]), ["alone", "again", "crowd of 8", "crowd of 32", "order", "stream", "adapters alone",
                                                 "adapters beside"])
         for group in line["groups"].values():
             self.assertEqual(group["right"], sum(group.values()), text)
