@@ -66,8 +66,9 @@ inline void group_laws(const RowSets& rows, const AdapterGroups& out, Violations
 /// Arranges steps of random rows. Returns the broken laws; none if the policy adds no adapters at run time.
 template <class P>
 Violations adapter_laws(const P& policy = {}) {
+  detail::must_fit<Adapter<P>>();
   Violations broken;
-  if constexpr (detail::fits<Adapter<P>>()) {
+  if constexpr (detail::fits<Adapter<P>>) {
     if (!P::adds_at_runtime) return broken;
     try {
       Random random(5);

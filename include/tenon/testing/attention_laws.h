@@ -322,8 +322,9 @@ class AttentionTrial {
 template <class Element = float, class P, DevicePolicy... D>
 Violations attention_laws(const P& policy, D&... devices) {
   static_assert(sizeof...(D) > 0);
+  detail::must_fit<Attention<P>>();
   Violations broken;
-  if constexpr (detail::fits<Attention<P>>()) {
+  if constexpr (detail::fits<Attention<P>>) {
     try {
       for (const int window : {0, 33}) {
         detail::AttentionTrial<Element, P> trial(policy, window, window > 0, broken);

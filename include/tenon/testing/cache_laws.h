@@ -268,8 +268,9 @@ class CacheTrial {
 /// shape with a window for a cache whose ledger trims; other caches keep all positions.
 template <class P>
 Violations cache_laws(KvShape shape = {2, 2, 5, 70}, int tokens = 400) {
+  detail::must_fit<Cache<P>>();
   Violations broken;
-  if constexpr (detail::fits<Cache<P>>()) {
+  if constexpr (detail::fits<Cache<P>>) {
     try {
       detail::CacheTrial<P>(shape, tokens, broken).capacity();
       detail::CacheTrial<P>(shape, tokens, broken).promise();

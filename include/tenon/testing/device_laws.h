@@ -81,8 +81,9 @@ void thread_laws(D& device, Violations& broken) {
 /// Checks memory, steps and threads of a device, without its ops. Returns the broken laws.
 template <class D>
 Violations device_laws(D& device) {
+  detail::must_fit<Device<D>>();
   Violations broken;
-  if constexpr (detail::fits<Device<D>>()) {
+  if constexpr (detail::fits<Device<D>>) {
     try {
       detail::note(broken, !std::string_view(D::name).empty(), "device: has a name");
       detail::memory_laws(device, broken);

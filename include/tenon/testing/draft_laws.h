@@ -37,8 +37,9 @@ std::vector<TokenId> guesses_of(P& policy, const DraftState& state, int most, in
 /// under one group, and then continues texts of another group and of none as before.
 template <class P>
 Violations draft_laws(P policy = {}) {
+  detail::must_fit<Draft<P>>();
   Violations broken;
-  if constexpr (detail::fits<Draft<P>>()) {
+  if constexpr (detail::fits<Draft<P>>) {
     try {
       Random random(7);
       const P unused = policy;

@@ -4,12 +4,14 @@
 
 namespace tenon::testing::detail {
 
-// Whether the policy of an axis's wrapper fits. If not, the wrapper's static_assert is the only error, because the laws
-// are not instantiated.
+// Whether the policy of an axis's wrapper fits. Instantiate the laws only then, so that the line is the only error.
 template <class Wrapper>
-consteval bool fits() {
-  static_assert(sizeof(Wrapper) > 0);  // instantiates the wrapper
-  return tenon::detail::choice<Wrapper>::valid;
+inline constexpr bool fits = tenon::detail::choice<Wrapper>::valid;
+
+// Instantiates the wrapper, whose static_assert has the line.
+template <class Wrapper>
+void must_fit() {
+  static_cast<void>(sizeof(Wrapper));
 }
 
 }  // namespace tenon::testing::detail

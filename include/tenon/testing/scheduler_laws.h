@@ -218,8 +218,9 @@ void running_laws(const P& policy, const Workload& load, Violations& broken) {
 template <class P>
 Violations scheduler_laws(const P& policy) {
   using detail::Workload;
+  detail::must_fit<Scheduler<P>>();
   Violations broken;
-  if constexpr (detail::fits<Scheduler<P>>()) {
+  if constexpr (detail::fits<Scheduler<P>>) {
     try {
       detail::decision_laws(policy, broken);
       for (std::uint64_t seed = 1; seed <= 3; ++seed) {

@@ -192,8 +192,9 @@ class SharingTrial {
 /// ledger that does neither.
 template <class P>
 Violations sharing_laws(KvShape shape = {2, 2, 3, 130}, int tokens = 500) {
+  detail::must_fit<Cache<P>>();
   Violations broken;
-  if constexpr (!detail::fits<Cache<P>>()) {
+  if constexpr (!detail::fits<Cache<P>>) {
     return broken;
   } else if constexpr (ReusesPrefixes<typename P::Ledger> || ForksSequences<typename P::Ledger>) {
     try {

@@ -157,8 +157,9 @@ class WeightTrial {
 /// laws.
 template <class P, DevicePolicy D>
 Violations weight_laws(D& device) {
+  detail::must_fit<Weights<P>>();
   Violations broken;
-  if constexpr (detail::fits<Weights<P>>()) {
+  if constexpr (detail::fits<Weights<P>>) {
     try {
       for (const Shape shape : {Shape{1, 7}, {16, 32}, {33, 65}, {48, 129}, {100, 300}}) {
         detail::WeightTrial<P, D>(device, shape, broken).run();
