@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "constraints.h"
+#include "counters.h"
 #include "json_lines.h"
 #include "output.h"
 #include "tenon/io/json.h"
@@ -127,6 +128,7 @@ int verify(const VerifyCommand& command) {
     }
     output.flush();
   }
+  print_counters(engine->stats());
   return all_hold ? 0 : 1;
 }
 

@@ -249,6 +249,23 @@ TENON_INLINE Sha256::Digest digest_of_row(std::span<const float> logits) {
   return hash.digest();
 }
 
+TENON_INLINE void RowDigests::add(std::span<const float> row, Sha256::Digest& to) {
+  if (to_ == nullptr) {
+    waiting_ = row, to_ = &to;
+  } else if constexpr (std::endian::native == std::endian::little) {
+    const auto digests = Sha256::both(std::as_bytes(waiting_), std::as_bytes(row));
+    *std::exchange(to_, nullptr) = digests[0];
+    to = digests[1];
+  } else {
+    finish();
+    to = digest_of_row(row);
+  }
+}
+
+TENON_INLINE void RowDigests::finish() {
+  if (to_ != nullptr) *std::exchange(to_, nullptr) = digest_of_row(waiting_);
+}
+
 }  // namespace detail
 
 TENON_INLINE Sha256::Digest request_digest(const Receipt& receipt) {

@@ -113,6 +113,18 @@ class ReceiptWriter {
 // SHA-256 of a row of logits, as float32 in little-endian order.
 Sha256::Digest digest_of_row(std::span<const float> logits);
 
+// Computes digests of rows of one length, in pairs: Sha256::both.
+class RowDigests {
+ public:
+  // Writes the digest now or later; `row` and `to` must stay until finish().
+  void add(std::span<const float> row, Sha256::Digest& to);
+  void finish();
+
+ private:
+  std::span<const float> waiting_;
+  Sha256::Digest* to_ = nullptr;  // of the waiting row; null: none waits
+};
+
 }  // namespace detail
 }  // namespace tenon
 

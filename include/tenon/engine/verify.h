@@ -32,6 +32,9 @@ Request request_of(const Receipt& receipt);
 /// receipt), and the digest over all fields of the request.
 ReceiptCheck check_request(const Receipt& receipt, std::string_view fingerprint, std::span<const std::string> digests);
 
+/// Compares request_digest alone.
+ReceiptCheck check_request_digest(const Receipt& receipt);
+
 /// Compares a receipt with what was computed again from its request: at each position the link of the chain, then the
 /// token; then the finish reason and the last link.
 ReceiptCheck compare(const Receipt& receipt, const Receipt& computed);
@@ -94,7 +97,9 @@ class ReceiptVerifier {
       open_.emplace(id, Open{index});
       if (is_cut(receipt) && receipt.ids.empty()) engine_.cancel(id, receipt.reason);  // before its first step
     } catch (const Error& error) {
-      checks_[index] = failed_check(error);
+      // An adapter may be refused because the request was changed, as one that takes no weight: the change is named.
+      checks_[index] = check_request_digest(receipt);
+      if (checks_[index].holds) checks_[index] = failed_check(error);
     }
     return true;
   }
