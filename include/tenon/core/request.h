@@ -107,8 +107,8 @@ struct Patience {
 
 /// The text that a constraint was made from. A receipt holds it, so that the constraint can be made again.
 struct ConstraintSource {
-  std::string kind = {};  ///< "schema", "regex", "grammar", "choice", or your own word; empty: unknown
-  std::string text = {};  ///< a schema or a choice as JSON, else as it is
+  std::string kind = {};  ///< "schema", "regex", "grammar", "choice", "calls", or your own word; empty: unknown
+  std::string text = {};  ///< a schema, a choice or calls as JSON, else as it is
 
   friend bool operator==(const ConstraintSource&, const ConstraintSource&) = default;
 };
