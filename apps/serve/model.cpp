@@ -204,8 +204,8 @@ std::optional<ChatTemplate> Model::find_chat_template() {
 void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request) {
   try {
     std::call_once(chat_constraints_made_, [&] {
-      chat_constraints_ =
-          std::make_unique<tenon::constrain::Constraints>(program::chat_vocabulary(*chat_, tokenizer(), config()));
+      chat_constraints_ = std::make_unique<program::CallConstraints>(
+          program::chat_tokens(*chat_, tokenizer(), config()), tokenizer(), config());
     });
     program::constrain_calls(*chat_constraints_, choice, style, request);
   } catch (const tenon::constrain::Refused& refused) {

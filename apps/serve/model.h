@@ -132,7 +132,7 @@ class Model {
   std::once_flag constraints_made_;
   std::unique_ptr<tenon::constrain::Constraints> constraints_;
   std::once_flag chat_constraints_made_;
-  std::unique_ptr<tenon::constrain::Constraints> chat_constraints_;
+  std::unique_ptr<program::CallConstraints> chat_constraints_;
 };
 
 }  // namespace serve

@@ -224,12 +224,10 @@ OrderedJson bytes_of(std::string_view text) {
   return bytes;
 }
 
-// JSON has no infinities. A token that is ruled out has this log-probability.
-double finite(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
-
 OrderedJson chat_token(tenon::TokenLogprob token, const tenon::Tokenizer& tokenizer) {
   const std::string_view bytes = tokenizer.bytes(token.id);
-  return {{"token", tenon::sanitize_utf8(bytes)}, {"logprob", finite(token.logprob)}, {"bytes", bytes_of(bytes)}};
+  return {
+      {"token", tenon::sanitize_utf8(bytes)}, {"logprob", finite_logprob(token.logprob)}, {"bytes", bytes_of(bytes)}};
 }
 
 OrderedJson chat_logprobs(const tenon::Choice& choice, const tenon::Tokenizer& tokenizer) {
@@ -253,10 +251,10 @@ OrderedJson completion_logprobs(const tenon::Choice& choice, const tenon::Tokeni
   for (std::size_t i = 0; i < choice.logprobs.size(); ++i) {
     const std::string text = tenon::sanitize_utf8(tokenizer.bytes(choice.ids[i]));
     out["tokens"].push_back(text);
-    out["token_logprobs"].push_back(finite(choice.logprobs[i]));
+    out["token_logprobs"].push_back(finite_logprob(choice.logprobs[i]));
     OrderedJson top = OrderedJson::object();
     for (const tenon::TokenLogprob& each : choice.top_logprobs[i])
-      top[tenon::sanitize_utf8(tokenizer.bytes(each.id))] = finite(each.logprob);
+      top[tenon::sanitize_utf8(tokenizer.bytes(each.id))] = finite_logprob(each.logprob);
     out["top_logprobs"].push_back(std::move(top));
     out["text_offset"].push_back(offset);
     offset +=
@@ -284,21 +282,6 @@ AnswerMessage message_of(const BatchLine& batch, const tenon::Choice& choice, st
   return message;
 }
 
-OrderedJson choice_of(const BatchLine& batch, const tenon::Choice& choice, std::size_t index,
-                      const tenon::Tokenizer& tokenizer) {
-  OrderedJson out = {{"index", index}};
-  const char* reason = choice.reason == tenon::FinishReason::length ? "length" : "stop";
-  if (batch.chat)
-    out["message"] = message_of(batch, choice, index, reason).json();
-  else
-    out["text"] = choice.text;
-  out["logprobs"] = nullptr;
-  if (batch.logprobs)
-    out["logprobs"] = batch.chat ? chat_logprobs(choice, tokenizer) : completion_logprobs(choice, tokenizer);
-  out["finish_reason"] = reason;
-  return out;
-}
-
 std::string line_of(const BatchLine& batch, int status, OrderedJson body) {
   const std::string number = std::to_string(batch.number);
   const OrderedJson line = {
@@ -310,6 +293,8 @@ std::string line_of(const BatchLine& batch, int status, OrderedJson body) {
 }
 
 }  // namespace
+
+double finite_logprob(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
 
 bool is_batch_line(const tenon::Json& line) { return line.is_object() && line.contains("custom_id"); }
 
@@ -347,12 +332,27 @@ void read_batch_line(const OrderedJson& line, int number, BatchLine& batch, Orde
   body.refuse_others();
 }
 
+OrderedJson batch_choice(const BatchLine& batch, const tenon::Choice& choice, std::size_t index,
+                         const tenon::Tokenizer& tokenizer) {
+  OrderedJson out = {{"index", index}};
+  const char* reason = choice.reason == tenon::FinishReason::length ? "length" : "stop";
+  if (batch.chat)
+    out["message"] = message_of(batch, choice, index, reason).json();
+  else
+    out["text"] = choice.text;
+  out["logprobs"] = nullptr;
+  if (batch.logprobs)
+    out["logprobs"] = batch.chat ? chat_logprobs(choice, tokenizer) : completion_logprobs(choice, tokenizer);
+  out["finish_reason"] = reason;
+  return out;
+}
+
 std::string batch_answer(const BatchLine& batch, const tenon::Completion& completion, std::size_t prompt_tokens,
                          const tenon::Tokenizer& tokenizer, const std::string& model, std::int64_t created) {
-  OrderedJson choices = OrderedJson::array({choice_of(batch, completion, 0, tokenizer)});
+  OrderedJson choices = OrderedJson::array({batch_choice(batch, completion, 0, tokenizer)});
   std::size_t written = completion.ids.size();
   for (const tenon::Choice& other : completion.others) {
-    choices.push_back(choice_of(batch, other, choices.size(), tokenizer));
+    choices.push_back(batch_choice(batch, other, choices.size(), tokenizer));
     written += other.ids.size();
   }
   OrderedJson body = {

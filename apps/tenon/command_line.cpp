@@ -173,8 +173,8 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
   app.add_flag("--ignore-eos", o.ignore_eos, "continue after the model's end token")->group(kSamplingGroup);
 }
 
-void add_chat_template(CLI::App& app, std::string& file) {
-  app.add_option("--chat-template", file, "file with a chat template in Jinja; without it, the model's own")
+CLI::Option* add_chat_template(CLI::App& app, std::string& file) {
+  return app.add_option("--chat-template", file, "file with a chat template in Jinja; without it, the model's own")
       ->check(CLI::ExistingFile)
       ->option_text("FILE");
 }
@@ -317,7 +317,15 @@ constexpr const char* kVerifyHelp =
     "or {\"id\": \"a\", \"holds\": false, \"field\": \"ids\", \"position\": 3, \"why\": \"...\"}.\n"
     "Exit status 0: all hold; 1: one does not. The options that decide bits must be those of the run: --weights, "
     "--head, --kv,\n"
-    "--attention.";
+    "--attention.\n"
+    "With --from-api a line is a request of OpenAI's API and the answer of any server,\n"
+    "  {\"request\": {...}, \"response\": {...}}\n"
+    "or lines of OpenAI's batch files in their place. Its answer says whether this model answers so, too:\n"
+    "  {\"id\": \"a\", \"same\": true, \"tokens\": 12, \"logprob_difference\": 1e-6}\n"
+    "or {\"id\": \"a\", \"same\": false, \"field\": \"choices[0].text\", \"position\": 3, \"character\": 9, "
+    "\"theirs\": "
+    "\"...\",\n"
+    "\"ours\": \"...\"}. \"same\" is null where `not_compared` names why. Exit status 0: all are the same.";
 
 Action add_verify(CLI::App& app, VerifyCommand& c) {
   add_engine_options(app, c.model);
@@ -325,6 +333,16 @@ Action add_verify(CLI::App& app, VerifyCommand& c) {
                  "folder of the adapters that the receipts name; without it, their names are folders")
       ->check(CLI::ExistingDirectory)
       ->option_text("ROOT");
+  auto* const keys =
+      app.add_option("--public-key", c.public_keys,
+                     "file of the public key (PEM, Ed25519) that receipts must be signed by; may be repeated")
+          ->allow_extra_args(false)
+          ->option_text("FILE");
+  auto* const from_api =
+      app.add_option("--from-api", c.from_api, "compare the answers of a server in this file, - for standard input")
+          ->excludes(keys)
+          ->option_text("FILE");
+  add_chat_template(app, c.chat_template)->needs(from_api);
   app.footer(kVerifyHelp);
   return [&c] { return verify(c); };
 }

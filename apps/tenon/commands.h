@@ -76,6 +76,9 @@ int embed(const EmbedCommand& command);
 
 struct VerifyCommand {
   ModelOptions model;
+  std::vector<std::string> public_keys;  // files; empty: signatures are not checked
+  std::string from_api;                  // a file of answers of OpenAI's API, "-": standard input; empty: receipts
+  std::string chat_template;             // from_api: a file; empty: the model's own
 };
 int verify(const VerifyCommand& command);
 

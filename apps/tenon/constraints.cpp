@@ -40,10 +40,21 @@ RequestConstraints::RequestConstraints(const tenon::Tokenizer* tokenizer, const 
     : tokenizer_(tokenizer), config_(config) {}
 RequestConstraints::~RequestConstraints() = default;
 
-RequestConstraints::Compilers& RequestConstraints::compilers(const char* field) {
+void RequestConstraints::need_tokenizer(const char* field) const {
   if (!tokenizer_)
     throw tenon::Error(tenon::Error::Kind::invalid_request, field,
                        "this model has no tokenizer to constrain texts with");
+}
+
+CallConstraints& RequestConstraints::call_constraints(ChatTokens tokens) {
+  need_tokenizer("tools");
+  if (!calls_ || calls_->tokens() != tokens)
+    calls_ = std::make_unique<CallConstraints>(std::move(tokens), *tokenizer_, config_);
+  return *calls_;
+}
+
+RequestConstraints::Compilers& RequestConstraints::compilers(const char* field) {
+  need_tokenizer(field);
   if (!compilers_) {
     compilers_ =
         std::make_unique<Compilers>(tenon::constrain::Vocabulary::from(*tokenizer_, config_.vocab, config_.eos));
@@ -78,9 +89,13 @@ std::shared_ptr<const tenon::Constraint> RequestConstraints::from(const tenon::C
     const tenon::Json named{{"text", list}};
     return choice(tenon::Fields(named, "constraint", {}, tenon::Error::Kind::invalid_request).strings("text"));
   }
-  throw tenon::Error(
-      tenon::Error::Kind::unsupported, "constraint.kind",
-      "\"" + tenon::printable(source.kind, 60) + "\" is not supported; supported: schema, regex, grammar, choice");
+  if (source.kind == "calls") {
+    CallsSource calls = parse_calls(source.text);
+    return of_field("constraint.text", [&] { return call_constraints(std::move(calls.tokens)).make(calls.form); });
+  }
+  throw tenon::Error(tenon::Error::Kind::unsupported, "constraint.kind",
+                     "\"" + tenon::printable(source.kind, 60) +
+                         "\" is not supported; supported: schema, regex, grammar, choice, calls");
 }
 
 std::shared_ptr<const tenon::Constraint> RequestConstraints::schema(const tenon::OrderedJson& schema) {
@@ -98,8 +113,8 @@ std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar(const std::
 }
 void RequestConstraints::calls(const ChatTemplate& chat, const ToolChoice& choice, const AnswerStyle& style,
                                tenon::Request& request) {
-  if (!calls_) calls_ = std::make_unique<Compilers>(chat_vocabulary(chat, *tokenizer_, config_));
-  of_field("tools", [&] { constrain_calls(*calls_, choice, style, request); });
+  CallConstraints& constraints = call_constraints(chat_tokens(chat, *tokenizer_, config_));
+  of_field("tools", [&] { constrain_calls(constraints, choice, style, request); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar_file(const std::string& path) {
   return grammar(tenon::read_text_file(path, kMostBytes));

@@ -15,6 +15,9 @@
 
 namespace program {
 
+class CallConstraints;
+struct ChatTokens;
+
 // Compilers, made when the first constraint is needed, since most inputs have none. Errors name the field: schema,
 // regex, grammar, choice or tools.
 class RequestConstraints {
@@ -36,11 +39,14 @@ class RequestConstraints {
 
  private:
   struct Compilers;
+  void need_tokenizer(const char* field) const;
   Compilers& compilers(const char* field);
+  CallConstraints& call_constraints(ChatTokens tokens);
 
   const tenon::Tokenizer* const tokenizer_;  // null: the model has none
   const tenon::ModelConfig& config_;
-  std::unique_ptr<Compilers> compilers_, calls_;  // calls_: with the vocabulary of conversations
+  std::unique_ptr<Compilers> compilers_;
+  std::unique_ptr<CallConstraints> calls_;  // of the last vocabulary of conversations
 };
 
 }  // namespace program

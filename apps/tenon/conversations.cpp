@@ -1,5 +1,6 @@
 #include "conversations.h"
 
+#include <ctime>
 #include <utility>
 
 #include "conversation/call_constraint.h"
@@ -63,9 +64,10 @@ bool Conversations::render(tenon::chat::Conversation conversation, tenon::Reques
 }
 
 AnswerStyle Conversations::render_chat(tenon::chat::Conversation conversation, const ToolChoice& choice,
-                                       tenon::Request& request) {
+                                       tenon::Request& request, std::optional<std::int64_t> now) {
   const ChatTemplate& chat = chat_template();
-  const ChatPrompt prompt = chat.render(std::move(conversation));
+  const ChatPrompt prompt =
+      chat.render(std::move(conversation), now ? local_time(static_cast<std::time_t>(*now)) : chat.now());
   set_prompt(prompt, request);
   AnswerStyle style = answer_style(chat, choice, prompt.thinking, /*has_form=*/request.constraint != nullptr);
   show_markers(style, *tokenizer_, request.options);

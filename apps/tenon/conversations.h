@@ -1,5 +1,6 @@
 // Conversations as prompts of a model, for tenon run and tenon chat.
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -40,7 +41,9 @@ class Conversations {
 
   // As tenon-serve: the conversation is adapted to the template (docs/chat.md), and the request's text shows the
   // markers of calls and of reasoning. Returns how the answer is read. Errors as render().
-  AnswerStyle render_chat(tenon::chat::Conversation conversation, const ToolChoice& choice, tenon::Request& request);
+  // now: the time that the template sees, in seconds since 1970; none: that of the object's start.
+  AnswerStyle render_chat(tenon::chat::Conversation conversation, const ToolChoice& choice, tenon::Request& request,
+                          std::optional<std::int64_t> now = {});
 
   // Finds the template with the first call.
   const ChatTemplate& chat_template();

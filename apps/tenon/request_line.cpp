@@ -307,7 +307,9 @@ void read_pooled(const Fields& fields, const RequestDefaults& defaults, ParsedRe
   out.request.parse_special = fields.boolean("parse_special", defaults.parse_special);
 }
 
-// A line of a batch file draws with a seed of its own if it names none, so that equal prompts get different answers.
+}  // namespace
+
+// A line draws with a seed of its own if it names none, so that equal prompts get different answers.
 void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defaults, ParsedRequest& out) {
   tenon::OrderedJson ordered;
   out.batch.emplace();
@@ -318,8 +320,6 @@ void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defa
   read_request(fields, ordered, defaults, out);
   if (out.request.options.receipt) fields.refuse("receipt", "is for lines of `tenon run`, not of a batch file");
 }
-
-}  // namespace
 
 ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults) {
   ParsedRequest out;

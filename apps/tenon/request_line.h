@@ -43,6 +43,10 @@ struct RequestDefaults {
 // classify` or `tenon embed`. number: of the line in the input, from 1. Errors are in the result's `error`.
 ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
+// Reads a line of an OpenAI batch file, parsed to JSON. Throws tenon::Error with the field as its place; `out` then has
+// what was read before.
+void read_batch(const tenon::OrderedJson& line, int number, RequestDefaults defaults, ParsedRequest& out);
+
 // The parts of an answer in addition to the tokens.
 struct AnswerParts {
   bool text = false, logits = false, nll = false, logprobs = false, choices = false;

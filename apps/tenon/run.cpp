@@ -18,6 +18,7 @@
 #include "exits.h"
 #include "json_lines.h"
 #include "output.h"
+#include "prepare_line.h"
 #include "progress.h"
 #include "request_line.h"
 #include "tenon/checkpoint/embedding_recipe.h"
@@ -26,8 +27,6 @@
 
 namespace program {
 namespace {
-
-constexpr int kBatchLength = 1024;  // tokens of an answer if neither the line nor the context bounds it
 
 struct Job {
   ParsedRequest line;
@@ -42,53 +41,6 @@ std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
   std::string line;
   for (int number = 0; next_line(in, line, number);) jobs.emplace_back().line = parse_request(line, number, defaults);
   return jobs;
-}
-
-// The constraint as a receipt holds it.
-tenon::ConstraintSource source_of(const ConstraintText& text) {
-  switch (text.kind) {
-    case ConstraintText::Kind::none:
-      return {};
-    case ConstraintText::Kind::schema:
-      return {"schema", text.schema.dump()};
-    case ConstraintText::Kind::regex:
-      return {"regex", text.text};
-    case ConstraintText::Kind::grammar:
-      return {"grammar", text.text};
-    case ConstraintText::Kind::choice:
-      return {"choice", tenon::Json(text.choices).dump()};
-  }
-  return {};
-}
-
-// Replaces the text of a prompt by its tokens.
-void tokenize(tenon::Request& request, const tenon::Tokenizer& tokenizer, int positions) {
-  if (request.input_ids.empty())
-    request.input_ids =
-        tenon::prompt_tokens(std::exchange(request.prompt, {}), tokenizer, positions, request.parse_special);
-}
-
-// The prompt of a line of a batch file as tokens, since its answer counts them. The length of its answer, if the line
-// leaves it to the context.
-void prepare_batch(ParsedRequest& line, const tenon::AnyEngine& engine) {
-  tenon::Request& request = line.request;
-  const tenon::Tokenizer* const tokenizer = engine.tokenizer();
-  if (!tokenizer) throw tenon::Error(tenon::Error::Kind::invalid_request, "body", "this model has no tokenizer");
-  const int positions = engine.config().positions;
-  tokenize(request, *tokenizer, positions);
-  const int used = static_cast<int>(request.input_ids.size());
-  if (!line.batch->chat || line.batch->length_given) return;
-  const int room = engine.cache_stats().capacity_tokens;
-  request.options.max_new_tokens = positions > 0 ? std::max(1, std::min(positions, room) + 1 - used) : kBatchLength;
-}
-
-// The prompt of a conversation in a batch file, with the calls that its answer may have.
-void prepare_chat(ParsedRequest& line, RequestConstraints& constraints, Conversations& conversations) {
-  const ToolChoice& tools = line.batch->tools;
-  AnswerStyle style = conversations.render_chat(std::move(*line.conversation), tools, line.request);
-  if (tools.kind != ToolChoice::Kind::none)
-    constraints.calls(conversations.chat_template(), tools, style, line.request);
-  if (style.tools || !style.think.end.empty()) line.batch->style = std::move(style);
 }
 
 // A text for an embedding, as the model's folder wants it: EmbeddingRecipe::prompt and max_tokens.
@@ -112,15 +64,7 @@ void prepare(std::vector<Job>& jobs, const tenon::AnyEngine& engine, RequestCons
     ParsedRequest& line = job.line;
     if (!line.error.empty()) continue;
     try {
-      line.request.constraint_source = source_of(line.constraint);
-      line.request.constraint = constraints.from(line.constraint);
-      if (!line.prediction.empty() && engine.tokenizer())
-        line.request.prediction = engine.tokenizer()->encode(line.prediction);
-      if (line.conversation && line.batch)
-        prepare_chat(line, constraints, conversations);
-      else if (line.conversation)
-        conversations.render(std::move(*line.conversation), line.request);
-      if (line.batch) prepare_batch(line, engine);
+      prepare_line(line, engine, constraints, conversations);
       job.prompt_tokens = line.request.input_ids.size();
       if (embeds) prepare_text(line.request, engine, command);
     } catch (const std::exception& error) {

@@ -1,5 +1,11 @@
 """`"receipt": true` of tenon run, and tenon verify."""
+import hashlib
 import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
 
 import support
 from support import TALES, ProgramTest, tenon
@@ -109,6 +115,113 @@ class Receipts(ProgramTest):
         answer["receipt"]["adapters"][0]["name"] = "../adapters/weather"
         status, (line,) = verify(answer, options=["--adapter-root", ADAPTERS])
         self.assertEqual((status, line["holds"]), (1, False))
+
+
+def openssl(*arguments, data=None):
+    return subprocess.run(["openssl", *map(str, arguments)], input=data, capture_output=True, check=True).stdout
+
+
+@unittest.skipUnless(shutil.which("openssl") and openssl("version") >= b"OpenSSL 3", "needs the program openssl 3")
+class Signatures(ProgramTest):
+    """Signed here by the recipe of docs/receipts.md, and checked by the program."""
+
+    @classmethod
+    def setUpClass(cls):
+        made = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(made.cleanup)
+        cls.made = pathlib.Path(made.name)
+        for name in ["ours", "other"]:
+            (cls.made / name).write_bytes(openssl("genpkey", "-algorithm", "ed25519"))
+            (cls.made / (name + ".pub")).write_bytes(openssl("pkey", "-in", cls.made / name, "-pubout"))
+        lines = "".join(json.dumps({"id": i, "receipt": True, **request}) + "\n" for i, request in enumerate(REQUESTS))
+        done = tenon("run", "--model", TALES, stdin=lines)
+        assert done.returncode == 0, done.stderr
+        cls.answers = [cls.signed(json.loads(line)) for line in done.stdout.splitlines()]
+
+    @classmethod
+    def sign(cls, receipt, name="ours"):
+        der = openssl("pkey", "-in", cls.made / name, "-pubout", "-outform", "DER")
+        receipt["key"] = hashlib.sha256(der).hexdigest()[:16]
+        fields = {key: value for key, value in receipt.items() if key != "signature"}
+        text = "tenon receipt\n" + json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        (cls.made / "text").write_bytes(text.encode())
+        receipt["signature"] = openssl("pkeyutl", "-sign", "-rawin", "-inkey", cls.made / name, "-in", cls.made / "text").hex()
+
+    @classmethod
+    def signed(cls, answer, name="ours"):
+        for each in answer.get("choices", [answer]):
+            cls.sign(each["receipt"], name)
+        return answer
+
+    def verified(self, *answers, names=("ours",)):
+        keys = [word for name in names for word in ("--public-key", self.made / (name + ".pub"))]
+        return verify(*answers, options=keys)
+
+    def test_signed_receipts_hold(self):
+        right = [{"id": i, "holds": True} for i in range(len(REQUESTS))]
+        self.assertEqual(self.verified(*self.answers), (0, right))
+        self.assertEqual(self.verified(*self.answers, names=["other", "ours"]), (0, right))
+        unchecked = [dict(line, signature="not checked") for line in right]
+        self.assertEqual(verify(*self.answers), (0, unchecked))
+
+    def test_the_signature_comes_first(self):
+        def changes(value):
+            """Values that a field of this type may have, too."""
+            if isinstance(value, bool):
+                return [not value]
+            if isinstance(value, (int, float)):
+                return [value + 1]
+            if isinstance(value, str):
+                return [value[:-1] + ("0" if value[-1:] != "0" else "1")]
+            if isinstance(value, list) and value and isinstance(value[0], int):
+                return [value[:-1] + [value[-1] ^ 1]]
+            return []
+
+        answer, wrong, names = self.answers[2], [], []
+        for part in [(), ("parameters",)]:
+            def at(receipt, part=part):
+                return receipt["parameters"] if part else receipt
+
+            for name, value in at(answer["receipt"]).items():
+                for other in [] if name == "format" else changes(value):
+                    copy = json.loads(json.dumps(answer))
+                    if name == "finish_reason":
+                        other = "stop" if value == "length" else "length"
+                    at(copy["receipt"])[name] = other
+                    wrong.append(copy)
+                    names.append(name)
+        self.assertGreaterEqual(len(wrong), 20)
+        status, lines = self.verified(*wrong)
+        self.assertEqual((status, len(lines)), (1, len(wrong)))
+        for name, line in zip(names, lines):
+            self.assertEqual((line["holds"], line["field"], line["position"]), (False, "signature", None), name)
+
+    def test_a_receipt_with_no_signature_or_another(self):
+        plain = json.loads(json.dumps(self.answers[0]))
+        del plain["receipt"]["key"], plain["receipt"]["signature"]
+        half = json.loads(json.dumps(self.answers[0]))
+        del half["receipt"]["key"]
+        choices = json.loads(json.dumps(self.answers[1]))
+        del choices["choices"][1]["receipt"]["key"], choices["choices"][1]["receipt"]["signature"]
+        other = self.signed(json.loads(json.dumps(self.answers[0])), "other")
+        status, lines = self.verified(plain, half, choices, other)
+        self.assertEqual([(line["holds"], line["field"]) for line in lines],
+                         [(False, "signature"), (False, "key"), (False, "signature"), (False, "signature")])
+        self.assertIn("is missing", lines[0]["why"])
+        self.assertIn(other["receipt"]["key"], lines[3]["why"])
+        self.assertEqual(status, 1)
+        # A signature does not make a wrong receipt right.
+        wrong = json.loads(json.dumps(self.answers[0]))
+        wrong["receipt"]["ids"][3] ^= 1
+        self.assertEqual([self.verified(self.signed(wrong))[1][0][key] for key in ["field", "position"]], ["ids", 3])
+
+    def test_files_of_keys(self):
+        for file, part in [("none", "none"), ("ours", "holds no public key"), ("text", "openssl pkey")]:
+            (self.made / "text").write_text("text")
+            done = tenon("verify", "--model", TALES, "--public-key", self.made / file)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("--public-key", done.stderr)
+            self.assertIn(part, done.stderr)
 
 
 if __name__ == "__main__":

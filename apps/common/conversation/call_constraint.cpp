@@ -1,5 +1,6 @@
 #include "conversation/call_constraint.h"
 
+#include <limits>
 #include <utility>
 
 #include "tenon/constrain/budget.h"
@@ -7,32 +8,54 @@
 #include "tenon/constrain/refused.h"
 #include "tenon/constrain/vocabulary.h"
 #include "tenon/core/error.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 
 namespace program {
 namespace {
 
+using tenon::constrain::CallsForm;
+using tenon::constrain::CallText;
 using tenon::constrain::Constraints;
 using tenon::constrain::Refused;
 
-tenon::constrain::CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
+constexpr tenon::Error::Kind kRefusal = tenon::Error::Kind::invalid_request;
+constexpr int kMostTokens = std::numeric_limits<int>::max();
+
+// The members of a form, as its source names them.
+struct TextMember {
+  const char* name;
+  std::string CallsForm::*member;
+};
+struct FlagMember {
+  const char* name;
+  bool CallsForm::*member;
+};
+constexpr TextMember kTexts[] = {{"marker", &CallsForm::marker},           {"begin", &CallsForm::begin},
+                                 {"between", &CallsForm::between},         {"end", &CallsForm::end},
+                                 {"think_begin", &CallsForm::think_begin}, {"think_end", &CallsForm::think_end}};
+constexpr FlagMember kFlags[] = {
+    {"text", &CallsForm::text}, {"at_start", &CallsForm::at_start}, {"thinking", &CallsForm::thinking}};
+
+CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
   const ToolStyle& tools = *style.tools;
-  tenon::constrain::CallsForm form{.functions = {},
-                                   .marker = tools.marker,
-                                   .begin = tools.begin,
-                                   .between = tools.between,
-                                   .end = tools.end,
-                                   .most = choice.parallel ? tools.most : 1,
-                                   .text = !choice.is_forced(),
-                                   .at_start = tools.at_start,
-                                   .think_begin = style.think.begin,
-                                   .think_end = style.think.end,
-                                   .thinking = style.thinking};
+  CallsForm form{.functions = {},
+                 .marker = tools.marker,
+                 .begin = tools.begin,
+                 .between = tools.between,
+                 .end = tools.end,
+                 .most = choice.parallel ? tools.most : 1,
+                 .text = !choice.is_forced(),
+                 .at_start = tools.at_start,
+                 .think_begin = style.think.begin,
+                 .think_end = style.think.end,
+                 .thinking = style.thinking};
   for (const FunctionTool& each : choice.functions)
     form.functions.push_back({each.name, tools.before(each.name), each.parameters, "}"});
   return form;
 }
 
-void loosen(Constraints& constraints, ToolChoice& choice, const AnswerStyle& style) {
+void loosen(CallConstraints& constraints, ToolChoice& choice, const AnswerStyle& style) {
   // One compilation may take ConstraintLimits::time of CPU time. All compilations of a request together take little
   // more.
   const auto until = tenon::constrain::thread_cpu_time() + tenon::constrain::ConstraintLimits{}.time;
@@ -42,7 +65,7 @@ void loosen(Constraints& constraints, ToolChoice& choice, const AnswerStyle& sty
     const bool may_be_loose = !each.strict && !choice.is_forced();
     try {
       if (!may_be_loose || tenon::constrain::thread_cpu_time() < until) {
-        constraints.calls(calls_form(alone, style));
+        constraints.make(calls_form(alone, style));
         continue;
       }
     } catch (const Refused&) {
@@ -54,16 +77,51 @@ void loosen(Constraints& constraints, ToolChoice& choice, const AnswerStyle& sty
 
 }  // namespace
 
-tenon::constrain::Vocabulary chat_vocabulary(const ChatTemplate& chat, const tenon::Tokenizer& tokenizer,
-                                             const tenon::ModelConfig& config) {
-  std::vector<tenon::TokenId> ends = config.eos, spelled;
-  ends.insert(ends.end(), chat.turn_end().ids.begin(), chat.turn_end().ids.end());
+ChatTokens chat_tokens(const ChatTemplate& chat, const tenon::Tokenizer& tokenizer, const tenon::ModelConfig& config) {
+  ChatTokens tokens{.ends = config.eos, .spelled = {}};
+  tokens.ends.insert(tokens.ends.end(), chat.turn_end().ids.begin(), chat.turn_end().ids.end());
   for (const bool tools : {false, true}) {
     const AnswerStyle style = chat.style(tools);
     for (const std::string& marker : {style.think.begin, style.think.end, style.tools ? style.tools->marker : ""})
-      if (const auto id = tokenizer.special(marker)) spelled.push_back(*id);
+      if (const auto id = tokenizer.special(marker)) tokens.spelled.push_back(*id);
   }
-  return tenon::constrain::Vocabulary::from(tokenizer, config.vocab, std::move(ends), spelled);
+  return tokens;
+}
+
+CallConstraints::CallConstraints(ChatTokens tokens, const tenon::Tokenizer& tokenizer, const tenon::ModelConfig& config)
+    : tokens_(std::move(tokens)),
+      constraints_(tenon::constrain::Vocabulary::from(tokenizer, config.vocab, tokens_.ends, tokens_.spelled)) {}
+
+Constraints::Pointer CallConstraints::make(const CallsForm& form) { return constraints_.calls(form); }
+
+tenon::ConstraintSource CallConstraints::source(const CallsForm& form) const {
+  tenon::Json json = {{"ends", tokens_.ends}, {"spelled", tokens_.spelled}, {"most", form.most}};
+  for (const TextMember& each : kTexts) json[each.name] = form.*each.member;
+  for (const FlagMember& each : kFlags) json[each.name] = form.*each.member;
+  for (const CallText& each : form.functions) {
+    json["functions"].push_back(
+        {{"name", each.name}, {"before", each.before}, {"parameters", each.parameters}, {"after", each.after}});
+  }
+  return {"calls", json.dump(-1, ' ', false, tenon::Json::error_handler_t::replace)};
+}
+
+CallsSource parse_calls(const std::string& text) {
+  const tenon::Json json = tenon::parse_json(text, "constraint.text", {.refusal = kRefusal});
+  const tenon::Fields fields(json, "constraint", "text", kRefusal);
+  CallsSource out;
+  out.tokens = {.ends = fields.integers("ends", 0, kMostTokens), .spelled = fields.integers("spelled", 0, kMostTokens)};
+  out.form.most = fields.integer("most", 1, kMostCalls);
+  for (const TextMember& each : kTexts) out.form.*each.member = fields.string(each.name);
+  for (const FlagMember& each : kFlags) out.form.*each.member = fields.boolean(each.name);
+  const tenon::Json& functions = fields.value("functions");
+  if (!functions.is_array() || functions.empty() || functions.size() > kMostTools)
+    fields.refuse("functions", "must be a list of 1 to " + std::to_string(kMostTools));
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const tenon::Fields each(functions[i], "constraint", "text.functions[" + std::to_string(i) + "]", kRefusal);
+    out.form.functions.push_back(
+        {each.string("name"), each.string("before"), each.string("parameters"), each.string("after")});
+  }
+  return out;
 }
 
 AnswerStyle answer_style(const ChatTemplate& chat, const ToolChoice& choice, bool thinking, bool has_form) {
@@ -79,15 +137,19 @@ void show_markers(const AnswerStyle& style, const tenon::Tokenizer& tokenizer, t
     options.skip_special_tokens = false;
 }
 
-void constrain_calls(Constraints& constraints, ToolChoice choice, const AnswerStyle& style, tenon::Request& request) {
+void constrain_calls(CallConstraints& constraints, ToolChoice choice, const AnswerStyle& style,
+                     tenon::Request& request) {
   Constraints::Pointer made;
+  CallsForm form = calls_form(choice, style);
   try {
-    made = constraints.calls(calls_form(choice, style));
+    made = constraints.make(form);
   } catch (const Refused&) {
     loosen(constraints, choice, style);
-    made = constraints.calls(calls_form(choice, style));
+    form = calls_form(choice, style);
+    made = constraints.make(form);
   }
   request.constraint = made;
+  request.constraint_source = constraints.source(form);
   if (!choice.is_forced()) return;
   try {  // a call that is begun is completed within max_tokens
     request.options.finish_within_budget = made->counts_tokens();

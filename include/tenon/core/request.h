@@ -108,8 +108,8 @@ struct Patience {
 
 /// The text that a constraint was made from. A receipt holds it, so that the constraint can be made again.
 struct ConstraintSource {
-  std::string kind = {};  ///< "schema", "regex", "grammar", "choice", or your own word; empty: unknown
-  std::string text = {};  ///< schemas and choices as JSON; other kinds unchanged
+  std::string kind = {};  ///< "schema", "regex", "grammar", "choice", "calls", or your own word; empty: unknown
+  std::string text = {};  ///< schemas, choices and calls as JSON; other kinds unchanged
 
   friend bool operator==(const ConstraintSource&, const ConstraintSource&) = default;
 };

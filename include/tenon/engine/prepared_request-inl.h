@@ -106,8 +106,7 @@ TENON_INLINE void check_receipt(const Request& request) {
   if (!request.options.receipt) return;
   require(!request.logits_processor, "receipt", "cannot be given beside a logits processor, because that is code");
   require(!request.constraint || !request.constraint_source.kind.empty(), "receipt",
-          "cannot be given beside a constraint of which the request has no text (constraint_source), such as that of "
-          "tools");
+          "cannot be given beside a constraint of which the request has no text (constraint_source)");
   require(is_utf8(request.constraint_source.text) &&
               std::all_of(request.options.stop.begin(), request.options.stop.end(), is_utf8),
           "receipt", "needs stop strings and constraints in UTF-8, because it is JSON");

@@ -90,6 +90,11 @@ TENON_INLINE Json json_of_request(const Receipt& r) {
           {"constraint", std::move(constraint)}};
 }
 
+// Keys sorted, without spaces, in UTF-8.
+TENON_INLINE std::string canonical(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 TENON_INLINE void append_hex(std::uint32_t word, std::string& text) {
   for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];
 }
@@ -195,6 +200,14 @@ TENON_INLINE FinishReason reason_from(const Fields& fields) {
   fields.refuse("finish_reason", "must be length, stop, cancelled or deadline");
 }
 
+TENON_INLINE void read_signature(const Fields& fields, Receipt& r) {
+  if (!fields.has("key") && !fields.has("signature")) return;
+  r.key = fields.string("key");
+  if (r.key.empty()) fields.refuse("key", "must not be empty");
+  if (words_of(fields, "signature").size() != 16) fields.refuse("signature", "must have 128 hexadecimal digits");
+  r.signature = fields.string("signature");
+}
+
 TENON_INLINE Options deciding(const Options& options) {
   Options o;
   for (const auto& each : kFloatOptions) o.*each.member = options.*each.member;
@@ -272,7 +285,7 @@ TENON_INLINE Sha256::Digest request_digest(const Receipt& receipt) {
   Json json = detail::json_of_request(receipt);
   for (Json& adapter : json["adapters"]) adapter.erase("name");
   json.erase("library");
-  return Sha256().update(json.dump(-1, ' ', false, Json::error_handler_t::replace)).digest();
+  return Sha256().update(detail::canonical(json)).digest();
 }
 
 TENON_INLINE std::string hex_digits(const Sha256::Digest& digest) {
@@ -290,15 +303,24 @@ TENON_INLINE Json to_json(const Receipt& r) {
   json["request_digest"] = hex_digits(r.request_digest);
   json["links"] = std::move(links);
   json["digest"] = hex_digits(r.digest);
+  if (!r.key.empty()) json["key"] = r.key;
+  if (!r.signature.empty()) json["signature"] = r.signature;
   return json;
+}
+
+TENON_INLINE std::string signed_text(const Receipt& receipt) {
+  Json json = to_json(receipt);
+  json.erase("signature");
+  return "tenon receipt\n" + detail::canonical(json);
 }
 
 TENON_INLINE Receipt receipt_from(const Json& json) {
   constexpr int kLargest = std::numeric_limits<int>::max();
   if (!json.is_object()) throw Error(Error::Kind::invalid_request, "receipt", "must be an object");
   const Fields fields(json, "receipt", {}, Error::Kind::invalid_request);
-  detail::refuse_other_fields(fields, {"format", "library", "fingerprint", "prompt_ids", "parameters", "adapters",
-                                       "constraint", "ids", "finish_reason", "request_digest", "links", "digest"});
+  detail::refuse_other_fields(
+      fields, {"format", "library", "fingerprint", "prompt_ids", "parameters", "adapters", "constraint", "ids",
+               "finish_reason", "request_digest", "links", "digest", "key", "signature"});
   if (fields.integer("format", 0, kLargest) != Receipt::kFormat)
     fields.refuse("format", "must be " + std::to_string(Receipt::kFormat) + ", the only one that this version reads");
   Receipt r;
@@ -315,6 +337,7 @@ TENON_INLINE Receipt receipt_from(const Json& json) {
   r.links = detail::words_of(fields, "links");
   if (r.links.size() != r.ids.size()) fields.refuse("links", "must have eight digits for each of ids");
   r.digest = detail::digest_of(fields, "digest");
+  detail::read_signature(fields, r);
   return r;
 }
 

@@ -47,6 +47,8 @@ struct Receipt {
   Sha256::Digest request_digest{};
   std::vector<std::uint32_t> links;  ///< [ids]
   Sha256::Digest digest{};
+  std::string key;        ///< short id of the public key that `signature` is by; empty: the receipt is not signed
+  std::string signature;  ///< of signed_text(), 128 lower-case hexadecimal digits; verify() does not check it
   std::vector<Sha256::Digest> chain;  ///< [ids] links 1, 2, ... whole; empty for a receipt that was read
 };
 
@@ -55,11 +57,17 @@ struct Receipt {
 /// verified, and its digest says what it is.
 Sha256::Digest request_digest(const Receipt& receipt);
 
-/// The receipt as a JSON object. Text that is no UTF-8 has U+FFFD in place of its wrong bytes.
+/// The bytes that an Ed25519 signature of the receipt signs: "tenon receipt\n", and then the JSON of all fields but
+/// `signature`, keys sorted, without spaces, in UTF-8.
+std::string signed_text(const Receipt& receipt);
+
+/// The receipt as a JSON object. `key` and `signature` are in it if it is signed. Text that is no UTF-8 has U+FFFD in
+/// place of its wrong bytes.
 Json to_json(const Receipt& receipt);
 
 /// Reads such an object. Error invalid_request, with the field's name, for a field that is missing, unknown, of another
-/// type or out of range. The digests are not compared here (verify.h).
+/// type or out of range. `key` and `signature` may be missing, both together. The digests are not compared here
+/// (verify.h), and the signature is not checked.
 Receipt receipt_from(const Json& json);
 
 /// 64 lower-case hexadecimal digits.

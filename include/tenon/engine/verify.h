@@ -136,8 +136,9 @@ class ReceiptVerifier {
 }  // namespace detail
 
 /// Verifies receipts: computes their answers again, all together, and compares. One ReceiptCheck for each, in their
-/// order. `make` makes constraints; without it, receipts with a constraint fail. E: Engine or AnyEngine, from the
-/// thread that steps it. Error invalid_request, `engine`, if a request is open in it; errors of Engine::step.
+/// order. Signatures are not checked. `make` makes constraints; without it, receipts with a constraint fail. E: Engine
+/// or AnyEngine, from the thread that steps it. Error invalid_request, `engine`, if a request is open in it; errors of
+/// Engine::step.
 template <class E>
 std::vector<ReceiptCheck> verify(E& engine, std::span<const Receipt> receipts, const ConstraintMaker& make = {}) {
   return detail::ReceiptVerifier<E>(engine, receipts, make).run();
