@@ -137,7 +137,7 @@ int verify_receipts(tenon::AnyEngine& engine, RequestConstraints& constraints, c
     }
     output.flush();
   }
-  print_counters(engine->stats());
+  print_counters(engine.stats());
   return all_hold ? 0 : 1;
 }
 
