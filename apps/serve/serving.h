@@ -9,6 +9,7 @@
 #include "serve/api/admission.h"
 #include "serve/api/api_error.h"
 #include "serve/api/origin.h"
+#include "serve/api/receipt_signer.h"
 #include "serve/api/resume/resume_key.h"
 #include "serve/api/tenants.h"
 #include "serve/model.h"
@@ -26,6 +27,7 @@ class Serving {
       : keys(std::move(held)),
         pages{settings.cors_origins, settings.allowed_hosts},
         resume_key(read_resume_key(settings.resume_key_file)),
+        receipt_signer(settings.receipt_key_file),
         log(out),
         admission({.requests = settings.max_concurrent_requests,
                    .guests = settings.guests(),
@@ -58,6 +60,7 @@ class Serving {
   Tenants keys;
   const PageRules pages;
   const std::string resume_key;  // of ids of resumable streams; empty: there are none
+  ReceiptSigner receipt_signer;
   RequestLog& log;
   Metrics metrics;
   Admission admission;

@@ -60,6 +60,8 @@ struct Settings {
   std::filesystem::path resume_key_file;                // for ids of resumable streams; empty: there are none
   std::chrono::milliseconds resume_timeout{3'600'000};  // such a stream can be continued for so long after its begin
 
+  std::filesystem::path receipt_key_file;  // Ed25519 key that signs receipts; empty: they are not signed
+
   std::filesystem::path api_key_file;  // empty: none
   std::vector<std::string> api_keys;
   bool insecure = false;  // beyond this machine without a key

@@ -225,8 +225,10 @@ void Exchange::refuse_another_wait(const Settings& settings) const {
 
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
 bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
-  const auto event = answer_->next_for(patience, wish);
+  auto event = answer_->next_for(patience, wish);
   if (!event) return false;
+  if (event->receipt && asked_.receipt_key)
+    event->receipt = std::make_shared<const tenon::Receipt>(asked_.receipt_key->sign(*event->receipt));
   note(*event);
   asked_.writer->take(*event);
   if (asked_.writer->complete() && !answer_->ended()) answer_->cancel();

@@ -60,6 +60,7 @@ void add_writing(HttpServer& http, Serving& serving, const char* path, const cha
         const AnswerIdentity identity = identity_of(request, prefix);
         Asked asked = make(model, request.body, identity);
         ask_receipts(request, path, asked);
+        asked.receipt_key = serving.receipt_signer.key();
         make_resumable(asked, identity, request, caller.tenant ? caller.tenant->name() : std::string(), model,
                        serving.resume_key);
         return asked;
