@@ -218,17 +218,19 @@ void reload(const std::string& what, const std::function<void()>& read) try {
   program::say(what + " not read again, and nothing changes: " + error.what());
 }
 
-// New connections get the new certificate, and new requests the new keys.
+// New connections get the new certificate, and new requests the new keys of clients and of receipts.
 void reload_files(HttpServer& http, Serving& serving, const Settings& settings) {
   if (!settings.tls_cert.empty())
     reload("the TLS certificate was", [&] { http.use_tls(settings.tls_cert, settings.tls_key); });
   if (!settings.api_key_file.empty()) reload("the keys were", [&] { serving.keys.replace(keys_of(settings)); });
+  if (!settings.receipt_key_file.empty()) reload("the receipt key was", [&] { serving.receipt_signer.read_again(); });
 }
 
 int serve_with(Settings settings) {
   // Until the process ends; before other threads, for which it blocks the signals.
-  auto& signals =
-      *new EndSignals(!settings.tls_cert.empty() || !settings.api_key_file.empty(), !settings.handover.empty());
+  const bool reloads =
+      !settings.tls_cert.empty() || !settings.api_key_file.empty() || !settings.receipt_key_file.empty();
+  auto& signals = *new EndSignals(reloads, !settings.handover.empty());
   LogWriter writer(STDERR_FILENO);
   const Messages messages(writer);
   RequestLog log(writer, settings.log_requests);

@@ -10,6 +10,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/origin.h"
 #include "serve/api/resume/handover.h"
+#include "serve/api/receipt_signer.h"
 #include "serve/api/resume/resume_key.h"
 #include "serve/api/tenants.h"
 #include "serve/model.h"
@@ -28,6 +29,7 @@ class Serving {
         pages{settings.cors_origins, settings.allowed_hosts},
         resume_key(read_resume_key(settings.resume_key_file)),
         handover(settings.handover, settings.handover_timeout),
+        receipt_signer(settings.receipt_key_file),
         log(out),
         admission({.requests = settings.max_concurrent_requests,
                    .guests = settings.guests(),
@@ -63,6 +65,7 @@ class Serving {
   const PageRules pages;
   const std::string resume_key;  // of ids of resumable streams; empty: there are none
   Handover handover;
+  ReceiptSigner receipt_signer;
   RequestLog& log;
   Metrics metrics;
   Admission admission;

@@ -149,6 +149,10 @@ void add_server_flags(CLI::App& app, Settings& s) {
       ->group("Server");
   flags.seconds("--handover-timeout", s.handover_timeout, 1, kDay,
                 "streams that were handed over wait so long for a server, and then for their clients");
+  app.add_option("--receipt-key", s.receipt_key_file,
+                 "Ed25519 private key (PEM) that signs receipts. SIGHUP reads it again")
+      ->option_text("FILE")
+      ->group("Server");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
@@ -456,6 +460,7 @@ std::vector<std::string> Settings::describe() const {
   say("stream-interval", as_seconds(stream_interval));
   say("resume", resume_key_file.empty() ? std::string("off") : "for " + as_seconds(resume_timeout));
   say("handover", handover.empty() ? std::string("off") : handover.string());
+  say("receipt-key", receipt_key_file.empty() ? "none" : receipt_key_file.string());
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));
   say("log-requests", on(log_requests));

@@ -18,6 +18,7 @@ namespace {
 Settings full() {
   Settings settings;
   settings.enable_adapter_admin = settings.ui = true;
+  settings.receipt_key_file = "receipts.key";
   return settings;
 }
 
@@ -52,7 +53,7 @@ BOOST_AUTO_TEST_CASE(each_field_that_may_be_sent_has_a_schema) {
 BOOST_AUTO_TEST_CASE(handlers_and_rows_are_the_same_routes) {
   LogWriter writer(2);
   RequestLog log(writer, false);
-  Serving serving(full(), ApiKeys(), log);
+  Serving serving(Settings(), ApiKeys(), log);  // no file of a key is read
   HttpServer http;
   add_routes(http, serving, full());
   std::set<std::string> rows, handlers;
@@ -74,6 +75,7 @@ BOOST_AUTO_TEST_CASE(it_describes_what_is_offered) {
   BOOST_TEST(
       (ids.contains("get_v1_models_name") && ids.contains("post_lora_adapters") && ids.contains("get_openapi_json")));
   BOOST_TEST(all["paths"].contains("/v1/load_lora_adapter"));
+  BOOST_TEST(all["paths"].contains("/v1/receipt-key"));
   BOOST_TEST(all["paths"]["/health"]["get"]["security"].empty());
   BOOST_TEST(all["paths"]["/metrics"]["get"]["security"].size() == 2u);
   BOOST_TEST(all["paths"]["/v1/models/{name}"]["get"]["parameters"][0]["in"] == "path");
@@ -94,6 +96,7 @@ BOOST_AUTO_TEST_CASE(it_describes_what_is_offered) {
   const OrderedJson few = openapi(less, false);
   BOOST_TEST(!few["paths"].contains("/v1/load_lora_adapter"));
   BOOST_TEST(!few["paths"].contains("/ui"));
+  BOOST_TEST(!few["paths"].contains("/v1/receipt-key"));
   BOOST_TEST(!few["components"].contains("securitySchemes"));
   BOOST_TEST(few["components"]["schemas"]["CompletionsBody"]["additionalProperties"] == true);
 }

@@ -237,8 +237,10 @@ void Exchange::refuse_another_wait(const Settings& settings) const {
 
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
 bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
-  const auto event = answer_->next_for(patience, wish);
+  auto event = answer_->next_for(patience, wish);
   if (!event) return false;
+  if (event->receipt && asked_.receipt_key)
+    event->receipt = std::make_shared<const tenon::Receipt>(asked_.receipt_key->sign(*event->receipt));
   note(*event);
   if (event->kind == Event::Kind::finished && event->reason == tenon::FinishReason::moved && running_) {
     serving_.handover.wait_settled(*running_);

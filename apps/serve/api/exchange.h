@@ -14,6 +14,7 @@
 #include "serve/api/writer.h"
 #include "serve/http/message.h"
 #include "serve/serving.h"
+#include "signature/receipt_key.h"
 #include "tenon/core/request.h"
 
 namespace serve {
@@ -26,6 +27,7 @@ struct Asked {
   bool resumable = false;  // the stream can be continued after a cut
   // How the answer's text is taken apart into reasoning, text and calls: for ids of streams. Empty: it is all text.
   std::string reading = {};
+  std::shared_ptr<const program::ReceiptKey> receipt_key = {};  // signs receipts; null: they are not signed
   // Called when the request has the lease of its adapters, before it is submitted. ApiError refuses it. None: the
   // service takes the lease.
   std::function<void(const tenon::Request&)> on_lease = {};

@@ -55,9 +55,10 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
 // make(model, body, identity). `prefix`: of the answer's id.
 template <class Make>
 void add_writing(HttpServer& http, Serving& serving, const char* path, const char* prefix, Make make) {
-  const auto read = [path, make](Model& model, const HttpRequest& request, const AnswerIdentity& identity) {
+  const auto read = [&serving, path, make](Model& model, const HttpRequest& request, const AnswerIdentity& identity) {
     Asked asked = make(model, request.body, identity);
     ask_receipts(request, path, asked);
+    asked.receipt_key = serving.receipt_signer.key();
     return asked;
   };
   serving.handover.add_route(path, read);

@@ -448,6 +448,7 @@ OrderedJson openapi(const Settings& settings, bool with_keys) {
   for (const Route& route : route_table()) {
     if (route.offered == Offered::with_admin && !settings.enable_adapter_admin) continue;
     if (route.offered == Offered::with_page && !settings.ui) continue;
+    if (route.offered == Offered::with_receipt_key && settings.receipt_key_file.empty()) continue;
     std::string path(route.path);
     if (path.ends_with('*')) path.replace(path.size() - 1, 1, "{name}");
     paths[path][lower_case(route.method)] = operation(route, with_keys);

@@ -44,6 +44,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/startup", 0, 0, "Status", "", "whether requests are taken"},
     {"GET", "/metrics", kMetricsRole, 0, "text/plain", "", "Prometheus text"},
     {"GET", "/version", kEveryRole, 0, "Version", "", "vLLM: the version of the server"},
+    {"GET", "/v1/receipt-key", kEveryRole, 0, "text/plain", "", "the public key that receipts are signed with, in PEM", Offered::with_receipt_key},
     {"GET", "/openapi.json", kEveryRole, 0, "OpenApi", "", "this description"},
     {"GET", "/ui", 0, 0, "text/html", "", "the page for people", Offered::with_page},
     {"GET", "/ui/steps", kServeRole | kOperators, 0, "Steps", "", "what its picture is drawn from", Offered::with_page},

@@ -11,7 +11,7 @@
 namespace serve {
 
 // Rows that a setting leaves out.
-enum class Offered { always, with_admin, with_page };
+enum class Offered { always, with_admin, with_page, with_receipt_key };
 
 struct Route {
   std::string_view method, path;  // as HttpServer::route() takes it

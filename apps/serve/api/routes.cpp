@@ -70,6 +70,12 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
   if (settings.ui) add_page_routes(http, serving);
+  if (!settings.receipt_key_file.empty()) {
+    add_plain(http, serving, "GET", "/v1/receipt-key",
+              [&serving](const HttpRequest&, HttpResponse& response, const Caller&) {
+                response.set_content(serving.receipt_signer.key()->pem(), "text/plain; charset=utf-8");
+              });
+  }
   add_plain(http, serving, "GET", "/openapi.json",
             [&serving, settings](const HttpRequest&, HttpResponse& response, const Caller&) {
               answer_json(response, openapi(settings, serving.keys.required()));

@@ -75,6 +75,8 @@ std::string description_of(const HttpRequest& request, const Asked& asked, const
   all.add(o.logit_bias).add(o.stop).add(o.include_stop).add(o.skip_special_tokens).add(o.stop_ids).add(o.ignore_eos);
   all.add(o.top_logprobs).add(o.prompt_logprobs).add(o.finish_within_budget).add(o.seed).add(o.receipt);
   all.add(asked.reading);
+  if (o.receipt)
+    all.add(asked.receipt_key ? asked.receipt_key->id() : std::string());  // its signature is in the stream
   return all.take();
 }
 
