@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "tenon/core/require.h"
+
 namespace tenon::constrain {
 
 /// Whether a text puts a blank after a byte, where its constraint lets it choose: most texts always write `": "`, or

@@ -1,5 +1,6 @@
 // The exact type of a member function, for hooks whose arguments must not be converted.
 #pragma once
+#include "tenon/core/require.h"
 
 namespace tenon::detail {
 
