@@ -15,8 +15,8 @@ using tenon::Error;
 using tenon::Fields;
 using tenon::Json;
 
-constexpr const char* kName = "hand-over";
-constexpr int kFormat = 1;
+constexpr const char* kHandedName = "hand-over";
+constexpr int kHandedFormat = 1;
 constexpr int kLargest = std::numeric_limits<int>::max();
 
 template <class Integer>
@@ -30,7 +30,7 @@ Integer whole_number(const Fields& fields, const char* key) {
 }  // namespace
 
 std::string text_of(const HandedStream& s) {
-  const Json json = {{"format", kFormat},
+  const Json json = {{"format", kHandedFormat},
                      {"answer", s.begin.answer},
                      {"seed", s.begin.seed},
                      {"created", s.begin.created},
@@ -49,9 +49,9 @@ std::string text_of(const HandedStream& s) {
 }
 
 HandedStream handed_stream_from(const std::string& text) {
-  const Json json = tenon::parse_json<Json>(text, kName);
-  const Fields fields(json, kName);
-  if (fields.integer("format", 0, kLargest) != kFormat) fields.refuse("format", "is another server's");
+  const Json json = tenon::parse_json<Json>(text, kHandedName);
+  const Fields fields(json, kHandedName);
+  if (fields.integer("format", 0, kLargest) != kHandedFormat) fields.refuse("format", "is another server's");
   HandedStream s;
   s.begin.answer = fields.string("answer");
   s.begin.seed = whole_number<std::uint64_t>(fields, "seed");

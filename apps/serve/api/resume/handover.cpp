@@ -24,11 +24,9 @@ namespace {
 using namespace std::chrono_literals;
 using tenon::Error;
 
-constexpr const char* kEnding = ".stream";
+constexpr const char* kStreamEnding = ".stream";
 constexpr std::uint64_t kLargestFile = 1ULL << 30;
 constexpr auto kSweep = 10s;
-
-std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
 void check_folder(const std::filesystem::path& folder) {
   struct stat found {};
@@ -42,7 +40,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == kEnding) files.push_back(entry.path());
+    if (entry.path().extension() == kStreamEnding) files.push_back(entry.path());
   return files;
 }
 

@@ -24,8 +24,6 @@ constexpr const char* kResumeHeader = "Last-Event-ID";
 // by another form would not be the rest of the same stream.
 constexpr int kEventForm = 2;
 
-std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
-
 // Values one after the other, so that two lists that differ give texts that differ.
 class Listing {
  public:
@@ -84,7 +82,7 @@ std::string engine_of(const Model& model, std::string_view version = tenon::kVer
   return Listing().add(model.fingerprint()).add(std::string(version)).add(kEventForm).take();
 }
 
-std::string listed(const std::vector<std::string>& digests) {
+std::string listed_digests(const std::vector<std::string>& digests) {
   return digests.empty() ? std::string() : Listing().add(digests).take();
 }
 
@@ -94,7 +92,7 @@ std::string digests_of(const tenon::Request& request) {
   const bool whole = digests.size() == request.adapters.size() &&
                      std::none_of(digests.begin(), digests.end(), [](const std::string& each) { return each.empty(); });
   if (!whole) throw ApiError(ApiError::Kind::engine, "an adapter of a resumable stream has no digest");
-  return listed(digests);
+  return listed_digests(digests);
 }
 
 // Checks an id of a stream that was handed over, and takes the stream. A server of another version may have written the
@@ -107,7 +105,7 @@ bool take_parked(const std::shared_ptr<ParkedStream>& parked, const SentStreamId
     StreamSeal seal(serving.resume_key, scope, begin);
     try {
       seal.check_tags(after, seconds_now());
-      seal.bind_adapters(listed(parked->stream.progress.digests));
+      seal.bind_adapters(listed_digests(parked->stream.progress.digests));
       seal.check_contents(after);
       return serving.handover.claim(parked);
     } catch (const ApiError& error) {
@@ -198,7 +196,7 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
   auto writer = std::make_unique<ResumableWriter>(std::move(asked.writer), std::move(seal), std::move(begin),
                                                   identity.after, is_checked);
   if (is_checked)
-    writer->bind_adapters(listed(asked.parked->stream.progress.digests));
+    writer->bind_adapters(listed_digests(asked.parked->stream.progress.digests));
   else
     asked.on_lease = [writer = writer.get()](const tenon::Request& leased) {
       writer->bind_adapters(digests_of(leased));
