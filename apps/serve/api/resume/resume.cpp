@@ -24,8 +24,6 @@ constexpr const char* kResumeHeader = "Last-Event-ID";
 // by another form would not be the rest of the same stream.
 constexpr int kEventForm = 1;
 
-std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
-
 // Values one after the other, so that two lists that differ give texts that differ.
 class Listing {
  public:
@@ -135,6 +133,8 @@ HandedStream handed_stream(const HttpRequest& request, const Asked& asked, const
 }
 
 }  // namespace
+
+std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
 
 void check_engine(const HandedStream& stream, const Model& model) {
   if (stream.fingerprint == model.fingerprint() && stream.event_form == kEventForm) return;
