@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(every_step_between_every_kind_of_engine) {
   Tiny<Cache<ContiguousKV>, Draft<Parrot>> guessing(tiny_files(), FairPolicy{},
                                                     {.threads = 1, .draft_tokens = 3, .draft_gain = 0});
   Tiny<Cache<NoCache>, Draft<NoDraft>> cacheless(tiny_files(), SequentialPolicy{}, {.threads = 1});
-  Tiny<Cache<PagedKV>, Draft<NoDraft>> small(tiny_files(), StaticPolicy{},
+  Tiny<Cache<PagedKV>, Draft<NoDraft>> small(tiny_files(), StaticPolicy{.n = 3, .max_wait = {}},
                                              {.token_budget = 64, .cache_tokens = 96, .threads = 1});
   BOOST_TEST(paged.full_fingerprint() == cacheless.full_fingerprint());
   for (const auto& [name, request] : tokens_requests()) {

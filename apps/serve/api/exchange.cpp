@@ -81,6 +81,7 @@ void Exchange::tell_rates(HttpResponse& response) const {
 Exchange::~Exchange() {
   if (running_) serving_.handover.leave(running_);
   try {
+    if (asked_.parked && !answer_) serving_.handover.give_back(std::move(asked_.parked));
     const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
     settle_tokens(usage);
     if (entered_) count(usage);

@@ -16,11 +16,11 @@ using tenon::Fields;
 using tenon::Json;
 
 constexpr const char* kHandedName = "hand-over";
-constexpr int kHandedFormat = 1;
-constexpr int kLargest = std::numeric_limits<int>::max();
+constexpr int kHandedForm = 1;
+constexpr int kLargestField = std::numeric_limits<int>::max();
 
 template <class Integer>
-Integer whole_number(const Fields& fields, const char* key) {
+Integer integer_of(const Fields& fields, const char* key) {
   const Json& value = fields.value(key);
   if (!value.is_number_integer() || (std::is_unsigned_v<Integer> && !value.is_number_unsigned()))
     fields.refuse(key, "must be an integer");
@@ -30,7 +30,7 @@ Integer whole_number(const Fields& fields, const char* key) {
 }  // namespace
 
 std::string text_of(const HandedStream& s) {
-  const Json json = {{"format", kHandedFormat},
+  const Json json = {{"format", kHandedForm},
                      {"answer", s.begin.answer},
                      {"seed", s.begin.seed},
                      {"created", s.begin.created},
@@ -51,21 +51,21 @@ std::string text_of(const HandedStream& s) {
 HandedStream handed_stream_from(const std::string& text) {
   const Json json = tenon::parse_json<Json>(text, kHandedName);
   const Fields fields(json, kHandedName);
-  if (fields.integer("format", 0, kLargest) != kHandedFormat) fields.refuse("format", "is another server's");
+  if (fields.integer("format", 0, kLargestField) != kHandedForm) fields.refuse("format", "is another server's");
   HandedStream s;
   s.begin.answer = fields.string("answer");
-  s.begin.seed = whole_number<std::uint64_t>(fields, "seed");
-  s.begin.created = whole_number<std::int64_t>(fields, "created");
-  s.begin.expires = whole_number<std::int64_t>(fields, "expires");
+  s.begin.seed = integer_of<std::uint64_t>(fields, "seed");
+  s.begin.created = integer_of<std::int64_t>(fields, "created");
+  s.begin.expires = integer_of<std::int64_t>(fields, "expires");
   s.route = fields.string("route");
   s.body = fields.string("body");
   s.receipt = fields.boolean("receipt");
   s.owner = fields.string("owner");
-  s.client = fields.integer("client", std::numeric_limits<int>::min(), kLargest);
+  s.client = fields.integer("client", std::numeric_limits<int>::min(), kLargestField);
   s.fingerprint = fields.string("fingerprint");
-  s.event_form = fields.integer("event_form", 0, kLargest);
+  s.event_form = fields.integer("event_form", 0, kLargestField);
   s.versions = fields.strings("versions");
-  s.until = whole_number<std::int64_t>(fields, "until");
+  s.until = integer_of<std::int64_t>(fields, "until");
   s.progress = tenon::progress_from(fields.object("progress"));
   return s;
 }

@@ -134,6 +134,17 @@ bool Handover::claim(const std::shared_ptr<ParkedStream>& parked) {
   return true;
 }
 
+void Handover::give_back(std::shared_ptr<ParkedStream> parked) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_closed_) {
+      parked_[parked->stream.begin.answer] = parked;
+      return;
+    }
+  }
+  write(std::move(parked->stream));
+}
+
 // Of several servers that read the file, the one that removes it has it.
 std::shared_ptr<ParkedStream> Handover::take_up(Serving& serving, Model& model, const std::filesystem::path& file) try {
   if (is_old(file, timeout_)) {
@@ -147,12 +158,8 @@ std::shared_ptr<ParkedStream> Handover::take_up(Serving& serving, Model& model, 
     throw Error(Error::Kind::invalid_file, "answer", "is not that of the file's name");
   if (stream.until < seconds_now()) return nullptr;
   auto parked = start(serving, model, std::move(stream));
-  {
-    std::lock_guard lock(mutex_);
-    if (!is_closed_) return parked_[parked->stream.begin.answer] = parked;
-  }
-  write(std::move(parked->stream));
-  return nullptr;
+  give_back(parked);
+  return parked;
 } catch (const std::exception& error) {
   program::say("not taken up: " + tenon::file_name_of(file) + ": " + shown(error.what()) +
                "; its client has it computed again");

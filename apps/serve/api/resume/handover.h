@@ -68,6 +68,8 @@ class Handover {
   std::shared_ptr<ParkedStream> find(Serving& serving, Model& model, const std::string& answer);
   // Gives it to one client. False: another one has it.
   bool claim(const std::shared_ptr<ParkedStream>& parked);
+  // The client was refused after all: it may come again.
+  void give_back(std::shared_ptr<ParkedStream> parked);
 
   // ---- the end
   // Ends all running streams, and writes those that a client can continue. Returns their number.
