@@ -136,8 +136,6 @@ HandedStream handed_stream(const HttpRequest& request, const Asked& asked, const
 
 }  // namespace
 
-std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
-
 void check_engine(const HandedStream& stream, const Model& model) {
   if (stream.fingerprint == model.fingerprint() && stream.event_form == kEventForm) return;
   throw ApiError(ApiError::Kind::other_engine,

@@ -20,9 +20,6 @@ AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix
 void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const Caller& caller,
                     Model& model, Serving& serving);
 
-// Since 1970.
-std::int64_t seconds_now();
-
 // ApiError other_engine where the stream was begun by another engine, or by a server with other forms of events.
 void check_engine(const HandedStream& stream, const Model& model);
 
