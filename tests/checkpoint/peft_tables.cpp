@@ -102,6 +102,27 @@ BOOST_AUTO_TEST_CASE(a_tied_head_has_factors_of_its_own_in_the_file) {
   BOOST_TEST(loose.open(true).tables().size() == 1U);  // the head stays the model's
 }
 
+// Its scale is by the patterns at its own name, and by r, although its factors have the embedding's rank.
+BOOST_AUTO_TEST_CASE(a_tied_head_has_a_scale_of_its_own) {
+  const auto scales = [](const std::string& more, int rank) {
+    Adapter adapter(R"(, "ensure_weight_tying": true, )" + more, R"("embed_tokens")");
+    const auto n = static_cast<std::uint64_t>(rank);
+    adapter.add(kEmbedding + ".lora_embedding_A", {n, 5}).add(kEmbedding + ".lora_embedding_B", {8, n});
+    adapter.add(kHead + ".lora_A.weight", {n, 8}).add(kHead + ".lora_B.weight", {5, n});
+    std::vector<double> all;
+    const PeftAdapter opened = adapter.open(true);
+    for (const PeftTable& table : opened.tables()) {
+      BOOST_TEST(table.update.rank == rank);
+      all.push_back(table.update.scale);
+    }
+    return all;
+  };
+  BOOST_TEST((scales(R"("alpha_pattern": {"embed_tokens": 64})", 2) == std::vector<double>{32, 3}));
+  BOOST_TEST((scales(R"("alpha_pattern": {"lm_head": 64})", 2) == std::vector<double>{3, 32}));
+  BOOST_TEST((scales(R"("rank_pattern": {"embed_tokens": 4})", 4) == std::vector<double>{1.5, 3}));
+  BOOST_TEST((scales(R"("rank_pattern": {"lm_head": 4})", 2) == std::vector<double>{3, 1.5}));
+}
+
 BOOST_AUTO_TEST_CASE(whole_tables_are_in_modules_to_save) {
   const Adapter saved = Adapter(R"(, "modules_to_save": ["embed_tokens"])").add(kEmbedding + ".weight", {5, 8});
   for (const bool tied : {false, true}) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tenon/checkpoint/peft.h"
+#include "tenon/checkpoint/peft_selection.h"
 #include "tenon/core/error.h"
 #include "tenon/core/finite.h"
 #include "tenon/core/require.h"
@@ -44,11 +45,13 @@ TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, 
   }
   for (PeftModule& table : seen.tables()) all.push_back(std::move(table));
   std::vector<PeftTarget> targets = peft_targets(config, all, seen.others());  // mostly before a tensor file is opened
-  // PEFT gives a tied head the factors of the embedding.
+  // PEFT gives a tied head the factors of the embedding, and a scale by the patterns and r of the head's own name. It
+  // ties tables of this name alone (EMBEDDING_LAYER_NAMES), so none of GPT-2.
   if (config.tied_to_embedding && seen.tied_head && !seen.head.empty() && !targets.empty() &&
-      targets.back().module == modules.size()) {
-    targets.push_back(targets.back());
-    ++targets.back().module;
+      targets.back().module == modules.size() && detail::matches_name(seen.embedding, "embed_tokens")) {
+    std::uint64_t budget = detail::kRegexBudget;
+    const double scale = detail::PeftScales(config).of(seen.head, budget).scale;
+    targets.push_back({targets.back().module + 1, targets.back().rank, scale, false});
   }
   if (!adapter) open_tensors();
   adapter->find_factors(all, targets, seen);
@@ -103,14 +106,14 @@ TENON_INLINE void PeftAdapter::read_b_floats(const PeftFactors& f, std::span<flo
 }
 
 TENON_INLINE void PeftAdapter::read_a(const PeftFactors& f, std::span<std::byte> out) const {
-  if (!f.derived()) return read(*f.a, out);
+  if (!f.derived() && type_of(f.a->dtype) == f.type) return read(*f.a, out);
   std::vector<float> floats(out.size() / sizeof(float));
   read_a_floats(f, floats);
   std::memcpy(out.data(), floats.data(), out.size());
 }
 
 TENON_INLINE void PeftAdapter::read_b(const PeftFactors& f, std::span<std::byte> out) const {
-  if (!f.derived()) return read(*f.b, out);
+  if (!f.derived() && type_of(f.b->dtype) == f.type) return read(*f.b, out);
   std::vector<float> floats(out.size() / sizeof(float));
   read_b_floats(f, floats);
   std::memcpy(out.data(), floats.data(), out.size());
@@ -176,11 +179,8 @@ TENON_INLINE PeftFactors PeftAdapter::factors_of(const PeftModule& module, const
   }
   const TensorInfo& a = factor(stem + ".lora_A", name, {rank, inputs}, target.rank);
   const TensorInfo& b = factor(stem + ".lora_B", name, {outputs, rank}, target.rank);
-  if (a.dtype != b.dtype)
-    throw Error(Error::Kind::unsupported, tensors_.where(b),
-                "is " + std::string(dtype_name(b.dtype)) + ", and lora_A is " + std::string(dtype_name(a.dtype)) +
-                    ": both factors of a module must be of one type");
-  f.type = type_of(a.dtype);
+  const FactorType of_a = type_of(a.dtype), of_b = type_of(b.dtype);
+  f.type = of_a == of_b ? of_a : FactorType::float32;  // PEFT computes in float32; this holds all values of either
   f.a = &a;
   f.b = &b;
   add_vectors(f, stem, name);

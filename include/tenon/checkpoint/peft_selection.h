@@ -51,6 +51,24 @@ std::vector<PeftKey> peft_keys(const PeftConfig::Pattern<Value>& pattern, const 
   return keys;
 }
 
+// Ranks and scales of modules: rank_pattern and alpha_pattern, else r and lora_alpha.
+class PeftScales {
+ public:
+  struct Of {
+    std::size_t rank_at;  // index into rank_pattern, or its size for r
+    int rank;
+    double scale;
+  };
+  // `config` must outlive it.
+  explicit PeftScales(const PeftConfig& config);
+  // Error invalid_file if the scale exceeds float32.
+  Of of(const std::string& path, std::uint64_t& budget) const;
+
+ private:
+  const PeftConfig& config_;
+  std::vector<PeftKey> rank_keys_, alpha_keys_;
+};
+
 // Selects the modules that target_modules, exclude_modules and the layers of a config name.
 class PeftSelection {
  public:

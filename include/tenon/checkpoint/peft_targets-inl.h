@@ -130,6 +130,27 @@ TENON_INLINE void refuse_misfit(const std::string& field, std::string_view what)
   refuse_peft(field, what, Error::Kind::invalid_file);
 }
 
+TENON_INLINE PeftScales::PeftScales(const PeftConfig& config)
+    : config_(config),
+      rank_keys_(peft_keys(config.rank_pattern, "rank_pattern")),
+      alpha_keys_(peft_keys(config.alpha_pattern, "alpha_pattern")) {}
+
+TENON_INLINE PeftScales::Of PeftScales::of(const std::string& path, std::uint64_t& budget) const {
+  const auto first_match = [&](const std::vector<PeftKey>& keys) {
+    const auto found =
+        std::find_if(keys.begin(), keys.end(), [&](const auto& each) { return each.matches(path, budget); });
+    return static_cast<std::size_t>(found - keys.begin());
+  };
+  const std::size_t rank_at = first_match(rank_keys_), alpha_at = first_match(alpha_keys_);
+  const bool own_alpha = alpha_at < alpha_keys_.size();
+  const int rank = rank_at == rank_keys_.size() ? config_.r : config_.rank_pattern[rank_at].second;
+  const double scale = peft_scale(config_, own_alpha ? config_.alpha_pattern[alpha_at].second : config_.alpha, rank);
+  if (!(std::abs(scale) <= std::numeric_limits<float>::max()))
+    refuse_misfit(own_alpha ? "alpha_pattern." + config_.alpha_pattern[alpha_at].first : "lora_alpha",
+                  "gives a scale beyond the range of float32");
+  return {rank_at, rank, scale};
+}
+
 // Throws: the adapter updates no linear of the model.
 TENON_INLINE void refuse_no_target(const PeftConfig& config, std::span<const PeftModule> modules) {
   std::string names = config.target_regex;
@@ -184,13 +205,7 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
     if (!config.all_linear && selection.selects({path}, budget))
       detail::refuse_peft("target_modules",
                           "updates of " + printable(path) + " are not supported, only those of linears in layers");
-  const auto rank_keys = detail::peft_keys(config.rank_pattern, "rank_pattern");
-  const auto alpha_keys = detail::peft_keys(config.alpha_pattern, "alpha_pattern");
-  const auto first_match = [&](const std::vector<detail::PeftKey>& keys, const std::string& path) {
-    const auto found =
-        std::find_if(keys.begin(), keys.end(), [&](const auto& each) { return each.matches(path, budget); });
-    return static_cast<std::size_t>(found - keys.begin());
-  };
+  const detail::PeftScales scales(config);
   std::vector<PeftTarget> targets;
   std::vector<std::size_t> ranks;  // for each target, the index of its key in rank_pattern
   for (std::size_t i = 0; i < modules.size(); ++i) {
@@ -198,20 +213,13 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
     if (!selection.selects(module, budget)) continue;
     if (module.head && config.tied_to_embedding)
       detail::refuse_peft("ensure_weight_tying", "a head with the factors of the embedding is not supported");
-    const std::size_t rank_at = first_match(rank_keys, module.path), alpha_at = first_match(alpha_keys, module.path);
-    const bool own_alpha = alpha_at < alpha_keys.size();
     if (config.kind == PeftKind::ia3) {
       targets.push_back({i, 0, 1, selection.scales_inputs(module.path, budget)});
       continue;
     }
-    const int rank = rank_at == rank_keys.size() ? config.r : config.rank_pattern[rank_at].second;
-    const double alpha = own_alpha ? config.alpha_pattern[alpha_at].second : config.alpha;
-    const double scale = detail::peft_scale(config, alpha, rank);
-    if (!(std::abs(scale) <= std::numeric_limits<float>::max()))
-      detail::refuse_misfit(own_alpha ? "alpha_pattern." + config.alpha_pattern[alpha_at].first : "lora_alpha",
-                            "gives a scale beyond the range of float32");
-    targets.push_back({i, rank, scale, false});
-    ranks.push_back(rank_at);
+    const auto of = scales.of(module.path, budget);
+    targets.push_back({i, of.rank, of.scale, false});
+    ranks.push_back(of.rank_at);
   }
   if (targets.empty()) detail::refuse_no_target(config, modules);
   if (config.kind != PeftKind::vera && config.kind != PeftKind::ia3)  // VeRA: one rank for all modules, however small
