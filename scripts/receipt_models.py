@@ -173,10 +173,12 @@ def change_config(model, folder, rng):
 
     for key in ["layer_norm_epsilon", "rms_norm_eps", "layer_norm_eps", "norm_epsilon"]:
         scale(config, key, 2)
-    for key in ["rope_theta", "rotary_emb_base", "logit_scale", "logits_scaling", "attention_multiplier", "residual_multiplier",
+    # ALiBi and models without positions read a rope_theta that has no effect.
+    turns = not config.get("alibi") and (config["model_type"] != "granitemoehybrid" or config.get("position_embedding_type") == "rope")
+    for key in ["rope_theta", "rotary_emb_base"] * turns + ["logit_scale", "logits_scaling", "attention_multiplier", "residual_multiplier",
                 "embedding_multiplier", "final_logit_softcapping", "attn_logit_softcapping", "query_pre_attn_scalar", "swiglu_limit"]:
         scale(config, key, 1.5)
-    for rope in [config.get("rope_parameters") or {}, *(v for v in (config.get("rope_parameters") or {}).values() if isinstance(v, dict))]:
+    for rope in [] if not turns else [config.get("rope_parameters") or {}, *(v for v in (config.get("rope_parameters") or {}).values() if isinstance(v, dict))]:
         scale(rope, "rope_theta", 1.5)
         if rope.get("rope_type") in ("linear", "yarn", "llama3"):
             scale(rope, "factor", 1.5)
