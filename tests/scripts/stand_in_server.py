@@ -18,7 +18,7 @@ FAULTS = {
     "n": "one answer for all n", "logit_bias": "biases are ignored", "logprobs": "no log-probabilities are sent",
     "stream": "each answer is a stream", "adapter": "adapters are ignored", "adapter_crowd": "adapters change places while others run",
     "refuse": "log-probabilities, schemas and biases are refused", "error": "n gets status 500", "hang": "biases get no answer",
-    "overload": "a crowd gets status 429"}
+    "overload": "a crowd gets status 429", "streams_only": "whole answers are refused"}
 LENGTH = 34  # words of an answer before its end
 
 
@@ -60,6 +60,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return time.sleep(5)
         if fault == "refuse" and body.keys() & {"logprobs", "response_format", "logit_bias"}:
             return self.send(400, {"error": {"message": "no such field"}})
+        if fault == "streams_only" and not body.get("stream"):
+            return self.send(400, {"error": {"message": "stream must be true"}})
         if fault == "error" and "n" in body:
             return self.send(500, {"error": {"message": "broken"}})
         if fault == "overload" and is_crowd:

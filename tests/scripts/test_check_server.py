@@ -36,7 +36,7 @@ class Faults(unittest.TestCase):
     def find(self, fault, *options):
         Faults.tested.add(fault)
         status, line, text = run(fault, *options)
-        self.assertEqual(status, 0 if fault in ("refuse", "overload") else 1, text)
+        self.assertEqual(status, 0 if fault in ("refuse", "overload", "streams_only") else 1, text)
         for name, group in line["groups"].items():
             sent = sum(group[verdict] for verdict in check_server.VERDICTS)
             self.assertEqual(sent, COUNT if "adapters" not in name else sent, text)
@@ -114,6 +114,10 @@ class Faults(unittest.TestCase):
         self.assertIn("alone: refused: request", text)
         groups, _, _ = self.find("overload")
         self.only(groups, "refused", "crowd of 8", "crowd of 32")
+        groups, _, text = self.find("streams_only")
+        self.only(groups, "refused", *groups)
+        self.only(groups, "changed")
+        self.assertEqual(groups["stream"]["right"] + groups["alone"]["right"], COUNT, text)
 
     def test_errors_and_silence_are_failures(self):
         groups, kinds, _ = self.find("error")
