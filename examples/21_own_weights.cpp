@@ -23,7 +23,7 @@ struct UpperHalf {
   static std::size_t bytes(tenon::Shape shape) {
     return sizeof(std::uint16_t) * static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
   }
-  // Encodes rows from `first_row`, as many as `rows` has. `packed` has space for the whole matrix.
+  // Encodes rows.size() / cols rows, from `first_row`. `packed` has space for the whole matrix.
   static void encode(tenon::Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     auto* out = reinterpret_cast<std::uint16_t*>(packed.data()) + std::ptrdiff_t{first_row} * shape.cols;
     for (const float value : rows) *out++ = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);

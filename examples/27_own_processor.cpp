@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "common/example.h"
+#include "tenon/testing/processor_laws.h"
 
 using Engine = tenon::Engine<tenon::Gpt2>;
 
 // [processor]
-// log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)), less a constant: all [vocab].
+// Up to a constant: log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)). All are [vocab].
 struct Guidance {
   std::shared_ptr<Engine> plain;  // not the engine that calls this
   std::shared_ptr<std::mutex> turn;
@@ -54,6 +55,10 @@ int main(int argc, char** argv) try {
   }
   const auto answers = engine.complete(requests);
   // [/use]
+  // [laws]
+  const auto broken = tenon::testing::processor_laws(requests[3].logits_processor, engine.config().vocab);
+  for (const auto& law : broken) std::printf("broken: %s\n", law.c_str());
+  // [/laws]
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].error.empty()) throw std::runtime_error(answers[i].error);
     std::printf("strength %4.1f %s%s\n", i == 3 ? 3.0 : static_cast<double>(i) - 1, arguments.text("--prompt").c_str(),
@@ -61,9 +66,9 @@ int main(int argc, char** argv) try {
   }
   const auto plain = engine.complete({.input_ids = prompt, .options = options});
   const auto adapted = engine.complete({.input_ids = prompt, .adapters = {{adapter}}, .options = options});
-  return example::verdict(
-      "-1 is the plain model, 0 is the adapter, and others are neither",
-      answers[0].ids == plain.ids && answers[1].ids == adapted.ids && answers[3].ids != answers[1].ids);
+  return example::verdict("the laws hold; -1 is the plain model, 0 is the adapter, and others are neither",
+                          broken.empty() && answers[0].ids == plain.ids && answers[1].ids == adapted.ids &&
+                              answers[3].ids != answers[1].ids);
 } catch (const std::exception& error) {
   return example::failed(error);
 }

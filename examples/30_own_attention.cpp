@@ -18,11 +18,11 @@ struct CappedAndSparse {
   float score(int /*query_position*/, int /*key_position*/, int /*head*/, float s) const {
     return cap * std::tanh(s / cap);
   }
-  // Whether a row sees a key: the nearest ones, and of those before them every fourth.
+  // A row sees the `nearest` keys, and every `stride`-th key before them.
   bool mask(int query_position, int key_position) const {
     return query_position - key_position < nearest || key_position % stride == 0;
   }
-  // All that decides a bit: the fingerprint of an engine has it.
+  // All members that change a result: they are part of the engine's fingerprint.
   std::array<float, 3> values() const { return {cap, static_cast<float>(nearest), static_cast<float>(stride)}; }
 };
 // [/variant]

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/example.h"
+#include "tenon/testing/element_laws.h"
 
 // [element]
 struct UpperByte {
@@ -45,6 +46,10 @@ int main(int argc, char** argv) try {
   using Small = tenon::Engine<tenon::Gpt2, tenon::Cache<tenon::PagedKVOf<16, UpperByte>>>;
   const double small = report<Small>("UpperByte", files);
   // [/engines]
+  // [laws]
+  const auto broken = tenon::testing::element_laws<UpperByte>();
+  for (const auto& law : broken) std::printf("broken: %s\n", law.c_str());
+  // [/laws]
 
   Small engine{files};
   const tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = 20}};
@@ -53,8 +58,9 @@ int main(int argc, char** argv) try {
   other.prompt = "Once upon a time";
   const auto together = engine.complete({other, request, other});
   const bool same = together[1].ids == alone.ids;
-  return example::verdict("a quarter of the memory costs less than 3 % of surprise, and no answer depends on others",
-                          same && std::abs(small - exact) < 0.03 * exact);
+  return example::verdict(
+      "the laws hold, a quarter of the memory costs less than 3 % of surprise, and no answer depends on others",
+      broken.empty() && same && std::abs(small - exact) < 0.03 * exact);
 } catch (const std::exception& error) {
   return example::failed(error);
 }

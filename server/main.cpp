@@ -178,7 +178,8 @@ constexpr Api kLorax{lorax_json, lorax_error, ""}, kOpenAi{openai_json, openai_e
 std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // [answer]
-// Submits in the thread of the connection. An error here has a status of its own; later only the stream can tell.
+// Submits in the thread of the connection. An error here sets the HTTP status. A later one can only be reported in the
+// stream.
 void respond(Service& service, const Ask& ask, const Api& api, bool as_list, httplib::Response& response) {
   auto stream = std::make_shared<tenon::AnswerStream>(
       service.submit(ask.request, {.timeout = std::chrono::seconds(60), .adapter_wait = std::chrono::seconds(5)}));
@@ -188,7 +189,7 @@ void respond(Service& service, const Ask& ask, const Api& api, bool as_list, htt
   }
   response.set_chunked_content_provider("text/event-stream", [=](std::size_t, httplib::DataSink& sink) {
     const auto send = [&](const std::string& s) { return sink.write(("data: " + s + "\n\n").data(), s.size() + 8); };
-    try {  // the write fails if the client has left, and cancels its request
+    try {  // if the client has left, the write fails and the request is cancelled
       run(*stream, ask, [&](const Reply& reply) { return send(one_line(api.json(ask, reply, true))); });
     } catch (const std::exception& error) {
       send(one_line(api.error(error.what())));

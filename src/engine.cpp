@@ -12,4 +12,5 @@
 #include "tenon/engine/row_pool-inl.h"
 #include "tenon/engine/sequence_output-inl.h"
 #include "tenon/engine/service_inbox-inl.h"
+#include "tenon/engine/snapshot-inl.h"
 #include "tenon/engine/verify-inl.h"

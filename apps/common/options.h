@@ -32,12 +32,12 @@ struct ModelOptions {
   int max_wait_ms = 50;  // used by the static scheduler
   int guests = 0;        // used by the fair scheduler: sequences beyond `batch`, for clients with none running
   bool prefix_reuse = true;
-  bool takes_all_guesses = false;  // for verification, whose predictions are right
+  bool takes_all_guesses = false;  // for `verify`, where the predictions are right
   tenon::StepObserver on_step = {};
   std::uint64_t seed = 0;
 };
 
-// The words of each option, compiled in or not. The first is the default.
+// The values of each option, compiled in or not. The first is the default.
 namespace words {
 inline constexpr const char* weights[] = {
     "float32",     "bfloat16",    "bfloat16_dot", "bfloat16_amx",  "bfloat16_mma", "float16",
@@ -58,7 +58,7 @@ inline constexpr const char* device[] = {"cpu", "cuda"};
 std::filesystem::path hub_cache();
 
 // The named folder or file, or the snapshot of a name like org/name in the hub cache, which HF_HUB_CACHE, HF_HOME or
-// HOME names. Without --model it is the default model, which is found relative to the program and never to the working
+// HOME names. Without --model: the default model. It is found relative to the program, never relative to the working
 // directory.
 std::filesystem::path model_folder(const ModelOptions& options);
 

@@ -35,27 +35,31 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM, SIGINT and (with files to read again) SIGHUP, taken by a thread of their own for as long as the process
-// lives. The second SIGTERM or SIGINT ends the process at once. So does the first while the model is being read:
-// nothing has to be finished then.
+// SIGTERM, SIGINT, (with files to read again) SIGHUP and (with a folder for streams) SIGUSR2, taken by a thread of
+// their own for as long as the process lives. The second SIGTERM or SIGINT ends the process at once. So does the first
+// while the model is being read: nothing has to be finished then. SIGUSR2 ends it, too, once.
 class EndSignals {
  public:
-  explicit EndSignals(bool with_hangup) {
+  EndSignals(bool with_hangup, bool with_handover) {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
     if (with_hangup) sigaddset(&signals_, SIGHUP);
+    if (with_handover) sigaddset(&signals_, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // in every thread that begins from here on
     begin_thread("takes signals", [this] {
-      take();
+      const int first = take();
       if (loading_) std::_Exit(0);
-      asked_.set_value();
-      std::_Exit(128 + take());
+      asked_.set_value(first);
+      int next = take();
+      while (next == SIGUSR2) next = take();
+      std::_Exit(128 + next);
     }).detach();
   }
 
   void model_is_read() { loading_ = false; }
-  void wait() { asked_.get_future().wait(); }
+  // The first signal that asks for the end.
+  int wait() { return asked_.get_future().get(); }
 
   // What SIGHUP does, until it is replaced; it must not throw.
   void on_hangup(std::function<void()> act) {
@@ -78,7 +82,7 @@ class EndSignals {
   std::mutex mutex_;  // guards the next
   std::function<void()> hangup_;
   std::atomic<bool> loading_{true};
-  std::promise<void> asked_;
+  std::promise<int> asked_;
 };
 
 HttpLimits limits_of(const Settings& s) {
@@ -113,9 +117,17 @@ bool comes_true(const Condition& condition, std::chrono::steady_clock::time_poin
   return condition();
 }
 
-// Those that are being answered end first, or are cut short with an error when their time is over.
-void drain(HttpServer& http, Serving& serving, const Settings& settings) {
+// Those that are being answered end first, or are cut short with an error when their time is over. Streams that are
+// handed over end at once, and the address is free for the next server.
+void drain(HttpServer& http, Serving& serving, const Settings& settings, bool hands_over) {
   serving.drain();
+  if (hands_over) {
+    http.stop_accepting();
+    const std::size_t streams = serving.handover.hand_over(serving.model().service());
+    program::say("handed over " + std::to_string(streams) + " streams to " + settings.handover.string());
+  } else {
+    serving.handover.hand_back(serving.model().service());
+  }
   program::say("ending: new requests are refused, " + std::to_string(serving.admission.requests()) +
                " are being answered");
   const auto answered = [&] { return serving.admission.requests() == 0; };
@@ -216,8 +228,9 @@ void reload_files(HttpServer& http, Serving& serving, const Settings& settings) 
 
 int serve_with(Settings settings) {
   // Until the process ends; before other threads, for which it blocks the signals.
-  auto& signals = *new EndSignals(!settings.tls_cert.empty() || !settings.api_key_file.empty() ||
-                                  !settings.receipt_key_file.empty());
+  const bool reloads =
+      !settings.tls_cert.empty() || !settings.api_key_file.empty() || !settings.receipt_key_file.empty();
+  auto& signals = *new EndSignals(reloads, !settings.handover.empty());
   LogWriter writer(STDERR_FILENO);
   const Messages messages(writer);
   RequestLog log(writer, settings.log_requests);
@@ -244,14 +257,13 @@ int serve_with(Settings settings) {
   for (const std::string& line : model->settings().describe()) program::say(line);
   if (model->chat_error())
     program::say(std::string("warning: chat requests are refused: ") + model->chat_error()->what());
-  serving.open(std::move(model));
+  signals.model_is_read();  // from here on streams may be in memory that are in no file any more
+  serving.open(std::move(model), [&](Model& loaded) { serving.handover.take_up_all(serving, loaded); });
   const char* const scheme = settings.tls_cert.empty() ? "http" : "https";
   program::say("listening on " + (settings.unix_socket.empty()
                                       ? std::string(scheme) + "://" + host_and_port(settings.host, http.port())
                                       : std::string(scheme) + "+unix:" + settings.unix_socket));
-  signals.model_is_read();
-  signals.wait();
-  drain(http, serving, settings);
+  drain(http, serving, settings, signals.wait() == SIGUSR2);
   return 0;
 }
 

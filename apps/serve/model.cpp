@@ -109,7 +109,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                                       const std::string& source) { return adapter_from(name, source); }},
       heads_(read_head_recipe(program::model_folder(settings_.model), files, service_->config())),
       chat_(find_chat_template()),
-      created_(static_cast<std::int64_t>(seconds_since_1970())) {
+      created_(seconds_now()) {
   for (const std::string& name : settings_.preload_adapters) {
     load_adapter(name);
     numbered_adapters();  // in the order in which they are named

@@ -10,6 +10,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/origin.h"
 #include "serve/api/receipt_signer.h"
+#include "serve/api/resume/handover.h"
 #include "serve/api/resume/resume_key.h"
 #include "serve/api/tenants.h"
 #include "serve/model.h"
@@ -27,6 +28,7 @@ class Serving {
       : keys(std::move(held)),
         pages{settings.cors_origins, settings.allowed_hosts},
         resume_key(read_resume_key(settings.resume_key_file)),
+        handover(settings.handover, settings.handover_timeout),
         receipt_signer(settings.receipt_key_file),
         log(out),
         admission({.requests = settings.max_concurrent_requests,
@@ -34,9 +36,11 @@ class Serving {
                    .sequences = settings.max_concurrent_sequences,
                    .tokens = settings.max_concurrent_tokens}) {}
 
-  // From now on requests are served.
-  void open(std::unique_ptr<Model> model) {
+  // From now on requests are served, after prepare(Model&).
+  template <class Prepare>
+  void open(std::unique_ptr<Model> model, const Prepare& prepare) {
     model_ = std::move(model);
+    prepare(*model_);
     Phase loading = Phase::loading;
     phase_.compare_exchange_strong(loading, Phase::ready);
   }
@@ -60,6 +64,7 @@ class Serving {
   Tenants keys;
   const PageRules pages;
   const std::string resume_key;  // of ids of resumable streams; empty: there are none
+  Handover handover;
   ReceiptSigner receipt_signer;
   RequestLog& log;
   Metrics metrics;

@@ -142,6 +142,13 @@ void add_server_flags(CLI::App& app, Settings& s) {
       ->group("Server");
   flags.seconds("--resume-timeout", s.resume_timeout, 1, kDay,
                 "such a stream can be continued so long after its begin");
+  app.add_option("--handover", s.handover,
+                 "folder for streams that run when SIGUSR2 ends the server: a new server with this folder goes on with "
+                 "them. Needs --resume-key-file")
+      ->option_text("DIR")
+      ->group("Server");
+  flags.seconds("--handover-timeout", s.handover_timeout, 1, kDay,
+                "streams that were handed over wait so long for a server, and then for their clients");
   app.add_option("--receipt-key", s.receipt_key_file,
                  "Ed25519 private key (PEM) that signs receipts. SIGHUP reads it again")
       ->option_text("FILE")
@@ -262,6 +269,8 @@ void check(const Settings& s) {
   if (s.unix_socket.size() > 107) refuse_flag("--unix-socket", "a path has at most 107 bytes");
   if (s.tls_cert.empty() != s.tls_key.empty())
     refuse_flag(s.tls_cert.empty() ? "--tls-cert" : "--tls-key", "is needed, too: a certificate and its key");
+  if (!s.handover.empty() && s.resume_key_file.empty())
+    refuse_flag("--handover", "needs --resume-key-file: clients continue their streams by it");
   if (!s.fetch.command.empty() && !s.has_key()) refuse_flag("--adapter-fetch", "needs a key: --api-key-file");
   if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
   for (const std::string& name : s.served_model_names) {
@@ -450,6 +459,7 @@ std::vector<std::string> Settings::describe() const {
   say("generation-config", on(generation_config));
   say("stream-interval", as_seconds(stream_interval));
   say("resume", resume_key_file.empty() ? std::string("off") : "for " + as_seconds(resume_timeout));
+  say("handover", handover.empty() ? std::string("off") : handover.string());
   say("receipt-key", receipt_key_file.empty() ? "none" : receipt_key_file.string());
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));

@@ -60,7 +60,9 @@ struct Settings {
   std::filesystem::path resume_key_file;                // for ids of resumable streams; empty: there are none
   std::chrono::milliseconds resume_timeout{3'600'000};  // such a stream can be continued for so long after its begin
 
-  std::filesystem::path receipt_key_file;  // Ed25519 key that signs receipts; empty: they are not signed
+  std::filesystem::path handover;                       // folder of streams that are handed over; empty: none is
+  std::chrono::milliseconds handover_timeout{300'000};  // so long they wait there, and then for their clients
+  std::filesystem::path receipt_key_file;               // Ed25519 key that signs receipts; empty: they are not signed
 
   std::filesystem::path api_key_file;  // empty: none
   std::vector<std::string> api_keys;

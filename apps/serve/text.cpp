@@ -35,6 +35,8 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
+
 double rounded(double ms) { return std::isfinite(ms) ? std::round(ms * 1000) / 1000 : 0; }
 
 }  // namespace serve

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "constraints.h"
 #include "conversations.h"
+#include "counters.h"
 #include "exits.h"
 #include "json_lines.h"
 #include "output.h"
@@ -213,17 +214,6 @@ class JsonLinesRun {
   Clock::time_point begin_ = Clock::now();
 };
 
-void print_stats(const tenon::EngineStats& stats) {
-  std::string line =
-      "{\"steps\": " + std::to_string(stats.steps) + ", \"preemptions\": " + std::to_string(stats.preemptions) +
-      ", \"prefix_hit_tokens\": " + std::to_string(stats.prefix_hit_tokens) +
-      ", \"drafted\": " + std::to_string(stats.drafted) + ", \"accepted\": " + std::to_string(stats.accepted) +
-      ", \"tokens\": " + std::to_string(stats.tokens) + ", \"seconds\": ";
-  append_json_number(line, stats.seconds);
-  line += "}\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
-
 }  // namespace
 
 int run(const RunCommand& command) {
@@ -246,7 +236,7 @@ int run(const RunCommand& command) {
   Conversations conversations(find, engine->tokenizer(), engine->config());
   prepare(jobs, *engine, constraints, conversations, command);
   const int failed = JsonLinesRun(*engine, std::move(jobs), model_name(command.model), command.normalize).work();
-  print_stats(engine->stats());
+  print_counters(engine->stats());
   return failed == 0 ? 0 : 1;
 }
 

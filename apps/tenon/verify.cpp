@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "constraints.h"
 #include "conversations.h"
+#include "counters.h"
 #include "json_lines.h"
 #include "output.h"
 #include "signature/receipt_key.h"
@@ -136,6 +137,7 @@ int verify_receipts(tenon::AnyEngine& engine, RequestConstraints& constraints, c
     }
     output.flush();
   }
+  print_counters(engine.stats());
   return all_hold ? 0 : 1;
 }
 

@@ -1,7 +1,7 @@
 // Eigen maps of the library's memory and views of Eigen's matrices, without a copy: logits, hidden rows, LoRA factors.
 // Only programs that include this header depend on Eigen; tenon.h does not include it (docs/decisions/0001).
 //
-// It is meant for your own dense algebra on the host. The library's ops never use Eigen, because its products choose
+// Use it for your own dense algebra on the host. The library's ops never use Eigen, because Eigen's products choose
 // their order of summation by shape.
 #pragma once
 #include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
@@ -138,7 +138,7 @@ void require_factor_type(const LowRank& update) {
 }
 }  // namespace detail
 
-/// A of y += scale * B (A x): [rank, inputs]. Error invalid_request if the factors are of another type.
+/// The matrix A of y += scale * B (A x): [rank, inputs]. Error invalid_request if the factors are of another type.
 template <class T>
 EigenMatrixMap<const T> as_eigen_a(const LowRank& update, int inputs) {
   detail::require_factor_type<T>(update);

@@ -1,10 +1,15 @@
 """lm-eval's local-completions model: log-likelihoods, rolling ones, generation, and a small task from end to end."""
 import cases  # first: it sets variables that the libraries below read
 
+import importlib.util
 import json
 import logging
+import os
 import pathlib
 import tempfile
+
+DATASETS = tempfile.TemporaryDirectory(prefix="tenon-datasets-")
+os.environ.update(HF_DATASETS_CACHE=DATASETS.name, HF_HUB_OFFLINE="1")
 
 import lm_eval
 from lm_eval.api.instance import Instance
@@ -14,12 +19,12 @@ from lm_eval.models.openai_completions import LocalCompletionsAPI
 import serving
 from cases import ADAPTER, MODEL, PROMPT, case, differs, equal, holds
 
-TOKENIZER = str(serving.ROOT / "examples" / "models" / "tales")
+ARGUMENTS = {"model": MODEL, "tokenizer": str(serving.ROOT / "examples" / "models" / "tales"), "tokenizer_backend": "huggingface",
+             "max_length": 1024, "max_retries": 1}
 
 
 def model(name=MODEL, **more):
-    return LocalCompletionsAPI(**{"base_url": cases.tenon.v1 + "/completions", "model": name, "tokenizer": TOKENIZER,
-                                  "tokenizer_backend": "huggingface", "max_length": 1024, "max_retries": 1, **more})
+    return LocalCompletionsAPI(**{"base_url": cases.tenon.v1 + "/completions", **ARGUMENTS, "model": name, **more})
 
 
 def request(kind, *arguments):
@@ -79,6 +84,27 @@ def loglikelihood_under_an_adapter():
 
 
 @case
+def loglikelihoods_of_texts_equal_those_of_ids():
+    pairs = [(PROMPT, " the king"), ("Once upon a time", " there was"), (PROMPT, " rain")]
+    ids = likelihoods(pairs)
+    equal(likelihoods(pairs, tokenized_requests=False), ids)
+    equal(likelihoods(pairs, tokenized_requests=False, batch_size=3), ids)
+
+
+@case
+def loglikelihood_before_the_end_of_the_text():
+    """The model ends the text after the continuation. The end is one more token, and lm-eval leaves it out."""
+    body = {"model": ADAPTER, "prompt": "The end", "max_tokens": 400, "temperature": 0, "logprobs": 1}
+    choice = cases.tenon.ok("/v1/completions", body)["choices"][0]
+    equal(choice["finish_reason"], "stop")
+    values = choice["logprobs"]["token_logprobs"][:-1]
+    equal(len(model().tok_encode(choice["text"])), len(values), "tokens")
+    (got, greedy), = likelihoods([("The end", choice["text"])], ADAPTER)
+    near(got, sum(values))
+    equal(greedy, True)
+
+
+@case
 def rolling_loglikelihood():
     """The text after the end-of-text token, as lm-eval defines it."""
     text = PROMPT + continuation()[0]
@@ -124,6 +150,26 @@ def task_from_end_to_end():
             "doc_to_target": "gold", "target_delimiter": "", "metric_list": [{"metric": "acc"}], "num_fewshot": 0})
         found = lm_eval.simple_evaluate(model=model(), tasks=[task], bootstrap_iters=0, verbosity="ERROR")
     equal(found["results"]["own"]["acc,none"], 1.0, "accuracy")
+
+
+@case
+def committed_tasks_give_the_same_digits_at_every_batch_size():
+    """Tasks of examples/evaluation, by the code of the example."""
+    path = serving.ROOT / "examples" / "36_evaluate.py"
+    spec = importlib.util.spec_from_file_location("evaluate_example", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    place = pathlib.Path.cwd()
+    os.chdir(serving.ROOT)  # the tasks name their data from there
+    try:
+        found = [example.evaluate("local-completions", {**ARGUMENTS, "base_url": cases.tenon.v1 + "/completions", "num_concurrent": requests}, prompts)
+                 for prompts, requests in [(1, 1), (32, 1), (1, 8)]]
+    finally:
+        os.chdir(place)
+    holds(len(example.likelihoods(found[0])) >= 160 and len(example.texts(found[0])) == 24, "the tasks have too few answers")
+    for other in found[1:]:
+        equal(other["answers"], found[0]["answers"], "answers")
+        equal(other["metrics"], found[0]["metrics"], "metrics")
 
 
 if __name__ == "__main__":

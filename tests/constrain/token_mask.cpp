@@ -242,10 +242,12 @@ BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
     const Made automaton = made(constraint);
     TokenMasks masks(*automaton, vocabulary);
     State state = automaton->start();
-    for (const char c : text) state = automaton->step(state, static_cast<std::uint8_t>(c));
+    BlankHabits habits;
+    std::uint8_t last = 0;
+    for (const char c : text) state = masks.advance(state, static_cast<std::uint8_t>(c), habits, last);
     std::vector<TokenId> ids;
     DraftWriter out(ids, most, vocabulary.width());
-    masks.guess(state, out);
+    masks.guess(state, habits, last, out);
     std::string all;
     for (const TokenId id : ids) all += std::string(vocabulary.bytes(id)) + "|";
     return all;
@@ -254,13 +256,20 @@ BOOST_AUTO_TEST_CASE(forced_text_is_guessed) {
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes) == "e|f|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abc", bytes, 1) == "e|");
   BOOST_TEST(guessed("r ab(c|d)ef", "abcef", bytes) == "");
-  BOOST_TEST(guessed("r a+", "a", bytes) == "");      // the text may end
-  BOOST_TEST(guessed("r a *b", "a", bytes) == " |");  // blanks without end are not guessed
+  BOOST_TEST(guessed("r a+", "a", bytes) == "");        // the text may end
+  BOOST_TEST(guessed("r a *b", "a", bytes) == " |b|");  // of blanks without end, it guesses one
   constexpr const char* kName =
       R"(s {"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false})";
   BOOST_TEST(guessed(kName, "", words) == "{\"|name|\":| \"|");  // of the blank that may stand there, it guesses one
   BOOST_TEST(guessed(kName, "{\"name\":\"x", words) == "");
   BOOST_TEST(guessed(kName, "{\"name\":\"x\"", words) == "}|");
+  // After the first choice, blanks are guessed where the text put them before; those within strings do not count.
+  constexpr const char* kThree =
+      R"(s {"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"enum":["."]}},)"
+      R"("required":["a","b","c"],"additionalProperties":false})";
+  BOOST_TEST(guessed(kThree, R"({"a": "x","b": "y")", bytes) == R"(,|"|c|"|:| |"|.|"|}|)");
+  BOOST_TEST(guessed(kThree, R"({"a":"x", "b":"y")", bytes) == R"(,| |"|c|"|:|"|.|"|}|)");
+  BOOST_TEST(guessed(kThree, R"({"a":"x","b":"y, z: u")", bytes) == R"(,|"|c|"|:|"|.|"|}|)");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

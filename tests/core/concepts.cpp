@@ -80,6 +80,18 @@ struct Scores : Tag {
   float score(int, int, int, float s) const { return s; }
 };
 struct Inherits : Scores {};
+struct Static : Tag {
+  static float score(int, int, int, float s) noexcept { return s; }
+};
+struct ConvertsPositions : Tag {  // to float
+  bool mask(float, float) const { return true; }
+};
+struct ConvertsScores : Tag {  // to double
+  float score(int, int, int, double s) const { return static_cast<float>(s); }
+};
+struct ConvertsTiles : Scores {  // to a span of any length
+  void scores(int, int, int, std::span<float>) const {}
+};
 struct ScoresTwice : Scores {  // one of two fits
   using Scores::score;
   float score(float s) const { return s; }
@@ -131,6 +143,10 @@ BOOST_AUTO_TEST_CASE(a_member_with_the_name_of_a_hook_is_that_hook) {
   BOOST_TEST(!AttentionPolicy<Template>);
   BOOST_TEST(!AttentionPolicy<Private>);
   BOOST_TEST(!AttentionPolicy<TilesAlone>);
+  BOOST_TEST(AttentionVariant<Static>);
+  BOOST_TEST(!AttentionPolicy<ConvertsPositions>);
+  BOOST_TEST(!AttentionPolicy<ConvertsScores>);
+  BOOST_TEST(!AttentionPolicy<ConvertsTiles>);
 }
 
 BOOST_AUTO_TEST_CASE(values_are_not_empty) {

@@ -222,7 +222,7 @@ class Haproxy(unittest.TestCase):
                 self.generate(name),
                 self.generate(headers={"X-Adapter-Id": name}),
                 self.generate(adapter=other, headers={"X-Adapter-Id": name}),
-                self.generate(parameters={"adapter_id": name, "max_new_tokens": 2}, model=other),
+                self.generate(parameters={"adapter_id": name, "max_new_tokens": 2}, model=name),
                 self.generate(parameters={"merged_adapters": None, "adapter_id": name, "max_new_tokens": 2}),
                 self.complete(name),
                 self.stream(name, tokens=3),

@@ -417,4 +417,32 @@ BOOST_AUTO_TEST_CASE(another_token_is_seen) {
   for (std::size_t i = 0; i < requests.size(); ++i) BOOST_TEST(!alike(spoiled[i], expected[i]));
 }
 
+// The token that only the device knows is picked again in the other engine.
+BOOST_AUTO_TEST_CASE(a_request_moves_although_the_device_is_ahead) {
+  AheadCpu::now = {};
+  Of<AheadCpu> one{files(), {}, {.threads = 1}}, other{files(), {}, {.threads = 1}};
+  for (const Request& request : of_the_best(12)) {
+    const Completion whole = one.complete(request);
+    bool ended = false;
+    for (int steps = 0; !ended; ++steps) {
+      Completion moved;
+      const auto take = [&](auto& engine) {
+        for (const Event& event : engine.step()) moved.add(event, false);
+      };
+      const RequestId id = one.submit(request);
+      for (int i = 0; i < steps; ++i) take(one);
+      ended = one.idle();
+      if (!ended) {
+        const Snapshot snapshot = one.snapshot(id);
+        one.cancel(id, FinishReason::moved);
+        while (!one.idle()) take(one);
+        other.submit(request_of(snapshot));
+        while (!other.idle()) take(other);
+      }
+      BOOST_TEST(alike(moved, whole), "after step " << steps);
+    }
+  }
+  BOOST_TEST(one.stats().launched_ahead > 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -238,6 +238,25 @@ BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
   BOOST_TEST(alone.scores->prompt.back().token.logprob == prompt.back().token.logprob);
 }
 
+// A stream can say what the prompt scored before the answer ends.
+BOOST_AUTO_TEST_CASE(prompt_logprobs_come_with_the_first_token_and_with_the_end) {
+  Engine<Gpt2> engine(load_checkpoint(kTales));
+  for (const bool asked : {true, false}) {
+    engine.submit(
+        {.prompt = "Once upon a time",
+         .options = {.max_new_tokens = 5, .ignore_eos = true, .nll = true, .prompt_logprobs = asked ? 0 : -1}});
+    std::vector<std::shared_ptr<const Scores>> found;
+    while (!engine.idle())
+      for (const Event& event : engine.step()) found.push_back(event.scores);
+    BOOST_REQUIRE_EQUAL(found.size(), 6u);
+    BOOST_REQUIRE(found.back() != nullptr);
+    BOOST_TEST((found.front() != nullptr) == asked);
+    BOOST_TEST(std::count(found.begin(), found.end(), nullptr) == (asked ? 4 : 5));
+    if (asked) BOOST_TEST(found.front()->prompt.size() == found.back()->prompt.size());
+    if (asked) BOOST_TEST(*found.front()->nll_mean == *found.back()->nll_mean);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(nothing_new_only_scores) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const auto answer = engine.complete({.prompt = "Once upon a time there was a king",

@@ -37,6 +37,15 @@ BOOST_AUTO_TEST_CASE(it_appears_when_it_is_published) {
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(scratch.folder()), {}) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(its_permissions_are_those_that_were_asked_for) {
+  const Scratch scratch;
+  scratch.write("secret", "old");
+  std::filesystem::permissions(scratch / "secret", std::filesystem::perms{0644});
+  NewFile file(scratch / "secret", 0600);
+  file.publish();
+  BOOST_TEST((std::filesystem::status(scratch / "secret").permissions() == std::filesystem::perms{0600}));
+}
+
 BOOST_AUTO_TEST_CASE(errors_of_the_system_name_the_file) {
   const Scratch scratch;
   BOOST_TEST(mentions(refusal([&] { NewFile(scratch / "none" / "b"); }), {"b: cannot be created", "No such file"}));

@@ -2,7 +2,10 @@
 
 #include <boost/test/unit_test.hpp>
 #include <set>
+#include <span>
 #include <string>
+
+#include "tenon/core/error.h"
 
 BOOST_AUTO_TEST_SUITE(io_sha256)
 
@@ -57,6 +60,19 @@ BOOST_AUTO_TEST_CASE(pieces_do_not_matter) {
     }
     BOOST_TEST(hash.hex() == whole);
   }
+}
+
+// Texts of every length around the ends of blocks, and of several blocks.
+BOOST_AUTO_TEST_CASE(two_side_by_side) {
+  for (std::size_t n = 0; n <= 300; ++n) {
+    std::string a, b;
+    for (std::size_t i = 0; i < n; ++i) a += static_cast<char>(i * 7 + n), b += static_cast<char>(i * 31 + 3 * n + 1);
+    const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
+    const auto digests = Sha256::both(bytes(a), bytes(b));
+    BOOST_TEST((digests[0] == Sha256(false).update(a).digest()));
+    BOOST_TEST((digests[1] == Sha256(false).update(b).digest()));
+  }
+  BOOST_CHECK_THROW(Sha256::both(std::as_bytes(std::span("ab")), std::as_bytes(std::span("a"))), Error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -70,6 +70,8 @@ class Receipts(ProgramTest):
         self.assertEqual(self.changed(2, lambda r: r.update(fingerprint="0" * 64)), ("fingerprint", None))
         self.assertEqual(self.changed(7, lambda r: r["adapters"][1].update(digest="0" * 64)), ("adapters", 1))
         self.assertEqual(self.changed(3, lambda r: r["constraint"].update(text="[a-z]+")), ("constraint.digest", None))
+        self.assertEqual(self.changed(6, lambda r: r["adapters"].append({"name": "nowhere", "digest": "", "weight": 1})), ("request_digest", None))
+        self.assertEqual(self.changed(6, lambda r: r["adapters"][0].update(name="nowhere")), ("adapter_config.json", None))
         self.assertEqual(self.changed(0, lambda r: r.update(more=1)), ("more", None))
         self.assertEqual(self.changed(0, lambda r: r.pop("links")), ("links", None))
 

@@ -211,8 +211,10 @@ class Completions(OpenAiTest):
         choice = answer["choices"][0]
         self.assertEqual(choice["finish_reason"], "stop")
         self.assertNotIn("<|endoftext|>", choice["text"])
-        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])  # the end token is not listed
-        self.assertEqual(answer["usage"]["completion_tokens"], len(choice["logprobs"]["tokens"]) + 1)
+        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])  # the end token is listed without a text
+        self.assertEqual(answer["usage"]["completion_tokens"], len(choice["logprobs"]["tokens"]))
+        self.assertEqual(choice["logprobs"]["tokens"][-1], "")
+        self.assertEqual(choice["logprobs"]["text_offset"][-1], len(choice["text"]))
         for word in ["ignore_eos", "ignore_eos_token"]:
             on = self.complete("The end", model="weather", temperature=0, max_tokens=100, **{word: True})
             self.assertEqual((on["choices"][0]["finish_reason"], on["usage"]["completion_tokens"]), ("length", 100))

@@ -45,6 +45,7 @@ CASES = {
     "completion, sampled": COMPLETION,
     "completion, stop strings": ("/v1/completions", {"prompt": KING, "max_tokens": 60, "temperature": 0, "stop": [" the king", ".\n", "?"], "echo": True}),
     "completion, half characters": ("/v1/completions", {"prompt": KING, "max_tokens": 24, "temperature": 2, "seed": 3, "logprobs": 0, "return_token_ids": True}),
+    "completion, echo with logprobs": ("/v1/completions", {"prompt": KING, "max_tokens": 12, "logprobs": 1, "echo": True} | USAGE),
     "completion, adapter": ("/v1/completions", {"prompt": KING, "max_tokens": 12, "model": "shakespeare"} | USAGE),
     "completion, schema": ("/v1/completions", {"prompt": "A name: ", "max_tokens": 60, "response_format": FORMAT} | USAGE),
     "completion, penalties": ("/v1/completions", {"prompt": KING, "max_tokens": 16, "repetition_penalty": 1.2, "presence_penalty": 0.5, "min_p": 0.01}),

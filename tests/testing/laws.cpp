@@ -306,8 +306,8 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(window_laws<NeverPasses>(), "grow to the capacity by ones"));
   BOOST_TEST(breaks(window_laws<PassesWhatIsSeen>(), "throws nothing"));  // the view refuses rows that see it
   BOOST_TEST(breaks(window_laws<HoldsMore>(), "never holds more than held_at_most"));
-  BOOST_TEST(breaks(window_laws<KeepsNoRing>(), "needs nothing that is free"));
-  BOOST_TEST(breaks(window_laws<TrimsStrangers>(), "trimming a stranger does nothing"));
+  BOOST_TEST(breaks(window_laws<KeepsNoRing>(), "grows even if nothing is free"));
+  BOOST_TEST(breaks(window_laws<TrimsStrangers>(), "trimming an unknown sequence does nothing"));
   BOOST_TEST(breaks(window_laws<TrimsStrangers>(), "trim takes nothing from what is free"));
   BOOST_TEST(breaks(window_laws<GivesBackWhatIsSeen>(), "trim passes nothing that a row sees"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Forgets>>({2, 2, 5, 150, 20}, 400), "tokens stay as they were written"));

@@ -79,7 +79,7 @@ void AnswerReader::take_start() {
   const std::size_t blanks = first_not_blank(pending_);
   const std::string_view rest = std::string_view(pending_).substr(blanks);
   if (rest.empty() && !ended_) return;
-  // An answer has one part of reasoning, as for the constraint: a second marker is text.
+  // As in the constraint, an answer has one reasoning part. A second marker is text.
   const std::string_view think = strips_ ? std::string_view() : std::string_view(style_.think.begin);
   if (!think.empty() && rest.starts_with(think)) {
     pending_.erase(0, blanks + think.size());
@@ -87,7 +87,7 @@ void AnswerReader::take_start() {
     return;
   }
   if (!ended_ && !think.empty() && is_prefix(rest, think)) return;
-  // A call starts the answer, or what follows the reasoning. White space before it makes it text, as for the
+  // A call starts the answer, or the text after the reasoning. White space before it makes it text, as in the
   // constraint.
   if (style_.tools && style_.tools->at_start && (blanks == 0 || strips_)) {
     if (rest.starts_with(style_.tools->marker)) {
@@ -114,7 +114,7 @@ void AnswerReader::take_thinking() {
   pending_.erase(0, pending_.size() - kept);
 }
 
-// White space is told with the text after it, so that none is left in front of a call.
+// White space is emitted with the text after it, so that none precedes a call.
 void AnswerReader::take_text() {
   if (std::exchange(strips_, false)) pending_.erase(0, first_not_blank(pending_));
   const bool calls = style_.tools && !style_.tools->at_start;
@@ -135,7 +135,7 @@ void AnswerReader::take_text() {
 
 void AnswerReader::begin_calls() { state_ = State::between; }
 
-// Brackets, commas, markers: whatever stands between calls says nothing.
+// Skips everything between calls: brackets, commas and markers.
 void AnswerReader::take_between() {
   const std::size_t at = pending_.find('{');
   pending_.erase(0, std::min(at, pending_.size()));
@@ -184,7 +184,7 @@ void AnswerReader::take_header() {
 
 namespace {
 
-// Null where the text is no JSON, or too deep: copies and dumps recurse.
+// Null if the text is not JSON or is nested too deeply, because copies and dumps recurse.
 tenon::OrderedJson parsed(const std::string& text) {
   try {
     return tenon::parse_json<tenon::OrderedJson>(text, "call");

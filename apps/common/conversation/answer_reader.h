@@ -19,11 +19,11 @@ struct AnswerPart {
 
 struct AnswerStyle {
   std::optional<ToolStyle> tools = {};  // none: the answer has no calls
-  ThinkStyle think = {};                // empty: no reasoning is told apart
+  ThinkStyle think = {};                // empty: reasoning is not separated
   bool thinking = false;                // the answer starts within the reasoning
 };
 
-// Pieces of an answer's text come in; its parts come out as soon as they are known. The parts are the same however the
+// Takes pieces of an answer's text, and returns its parts as soon as they are known. The parts do not depend on how the
 // text is cut into pieces. A call that is not well-formed JSON is text.
 class AnswerReader {
  public:
@@ -32,7 +32,8 @@ class AnswerReader {
   std::vector<AnswerPart> push(std::string_view text);
   std::vector<AnswerPart> finish();  // the answer has ended
   int calls() const { return calls_; }
-  // After finish(): whether all calls are whole, and there are some. The end of the answer may have cut the last one.
+  // After finish(): whether there is a call and all calls are complete. The end of the answer may have cut the last
+  // one.
   bool has_whole_calls() const { return calls_ > 0 && state_ != State::header && state_ != State::arguments; }
 
  private:
@@ -59,7 +60,7 @@ class AnswerReader {
   State state_;
   bool ended_ = false;     // finish() was called
   bool strips_ = false;    // the reasoning is over: white space in front of the next text is dropped
-  std::string pending_;    // not told yet
+  std::string pending_;    // not emitted yet
   std::string call_text_;  // header: the call so far
   int depth_ = 0;
   bool in_string_ = false, escaped_ = false;

@@ -56,7 +56,8 @@ CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
 }
 
 void loosen(CallConstraints& constraints, ToolChoice& choice, const AnswerStyle& style) {
-  // A try may take ConstraintLimits::time. All tries of a request together take little more. CPU time, as in a try.
+  // One compilation may take ConstraintLimits::time of CPU time. All compilations of a request together take little
+  // more.
   const auto until = tenon::constrain::thread_cpu_time() + tenon::constrain::ConstraintLimits{}.time;
   for (FunctionTool& each : choice.functions) {
     ToolChoice alone = choice;

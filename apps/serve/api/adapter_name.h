@@ -11,11 +11,12 @@
 
 namespace serve {
 
-// Empty, a name of the base model, LoRAX's word for it, or what TGI's clients call any model: `tgi` and `dummy`, where
-// no adapter has that name.
+// Whether a name means the base model: empty, a name of the model, LoRAX's `__base_model__`, or TGI's `tgi` and `dummy`
+// if no adapter has that name.
 bool names_base(const std::string& name, const RequestContext& context);
 
-// ApiError bad_adapter_name; `param` is the field that it stands in. `source`: "", or that of `adapter_source`.
+// Throws ApiError bad_adapter_name if the name is not valid. `param`: the field that holds the name. `source`: "", or
+// that of `adapter_source`.
 void check_adapter_name(const std::string& name, const std::string& param, std::string_view source = {});
 
 struct NamedAdapters {

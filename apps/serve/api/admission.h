@@ -1,7 +1,7 @@
-// Who is served now. A request counts as one, as its sequences and as the tokens that they may compute. Beyond a limit
-// a request is refused at once. A client that has nothing under way is let in beyond the limits of sequences and
-// tokens, and to a few more places for requests. While others have requests under way, a client that has half of the
-// places leaves the last quarter to them. So nobody can take all of them.
+// Admission control of requests. Three limits apply: on requests, on their sequences, and on the tokens that they may
+// compute. A request beyond a limit is refused at once. A client without an active request may exceed the limits of
+// sequences and tokens, and may use `guests` further places. While others have active requests, a client that holds
+// half of the places gets none of the last quarter. So no client can take all of them.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -11,7 +11,7 @@
 
 namespace serve {
 
-// Sequences (prompts x choices), and the tokens of their prompts and answers at most.
+// The number of sequences (prompts x choices), and the most tokens of their prompts and answers.
 struct Work {
   int sequences = 0;
   std::int64_t tokens = 0;
@@ -50,7 +50,7 @@ class Admission {
       if (admission_) admission_->leave(client_, work_);
     }
 
-    // Once, when the request's work is known. False where it exceeds a limit, and the ticket stays as it is.
+    // Call once, when the request's work is known. Returns false and changes nothing if it exceeds a limit.
     bool take(const Work& work) {
       if (!admission_->add(client_, share_, work)) return false;
       work_ = work;
@@ -64,7 +64,7 @@ class Admission {
     Work work_;
   };
 
-  // None where all places are taken, or all of the client's share.
+  // Empty if all places, or all of the client's share, are taken.
   std::optional<Ticket> enter(int client, const Share& share = {});
 
   int requests() const;  // under way, of all clients

@@ -21,19 +21,19 @@ struct ApiError : std::runtime_error {
     malformed,         // no JSON, or no object
     invalid,           // a field that is out of range, of another type, or asks for what is not supported
     unknown_adapter,   // or model
-    bad_adapter_name,  // a path, or what no folder may be called
-    adapter_unusable,  // it is there, and does not fit
+    bad_adapter_name,  // a path, or not a valid folder name
+    adapter_unusable,  // it exists and does not fit the model
     no_head,           // the model lacks what the route needs, whatever the request says
     unauthorized,
     forbidden,      // a page of an origin that may not ask
     not_permitted,  // a key without the role
-    other_key,      // a stream can be continued with the key that began it alone
-    other_engine,   // and by an engine of the same model, formats and version
+    other_key,      // only the key that began a stream can continue it
+    other_engine,   // only an engine of the same model, formats and version can continue it
     too_large,
     unsupported_media,
     not_implemented,
     overloaded,
-    rate_limited,  // the key's minute is used up
+    rate_limited,  // the key's limit per minute is used up
     unavailable,   // loading, draining
     engine,
     incomplete,  // an answer that was cut short
@@ -50,17 +50,17 @@ struct ApiError : std::runtime_error {
   int retry_after = 0;  // seconds; 0: as the kind says
 };
 
-// The same for a name that is absent and for one that lies outside the root.
+// The same error for an absent name and for a name outside the root, so that clients cannot probe paths.
 ApiError unknown_adapter(std::string_view name, std::string param = "model");
 
-// What the engine refuses, with its parameters called as the dialect calls them. What it breaks is not told to clients.
+// An engine's refusal, with its parameters named as in the dialect. Internal errors are not described to clients.
 ApiError from(const tenon::Error& error, Dialect dialect);
 
 int status(ApiError::Kind kind, Dialect dialect);
 const char* type_of(ApiError::Kind kind);  // LoRAX's error_type, for logs
 // JSON on one line.
 std::string body(const ApiError& error, Dialect dialect);
-// Seconds, for the header; none where trying again does not help.
+// Seconds for the Retry-After header; empty if a retry cannot help.
 std::optional<int> retry_after(const ApiError& error);
 
 // A client's text, fit for a message: control characters and what is not UTF-8 become \xNN, and what is longer is cut.

@@ -27,7 +27,7 @@ bool in_key(char c) {
 
 constexpr std::string_view kAroundKeys = " \t\r";
 
-// The key of "Bearer KEY"; empty where it is another scheme.
+// The key of "Bearer KEY"; empty for another scheme.
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer";
   authorization = trimmed(authorization, kAroundKeys);
@@ -51,7 +51,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   throw Error(Error::Kind::invalid_request, where, what);
 }
 
-// The start of the key's hash: 32 bits, of which no key can be found.
+// The first 32 bits of the key's hash. They do not reveal the key.
 std::string short_digest(const tenon::Sha256::Digest& hash) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string text = "key-";
@@ -109,7 +109,7 @@ KeyTerms terms_of(const std::vector<std::string_view>& words, const std::string&
     const bool known = limit != std::end(kLimits) || name == "name" || name == "roles";
     if (!known || !seen.insert(name).second)
       refuse_line(where,
-                  "a key has no spaces; behind it may stand name=, roles=, requests-a-minute=, tokens-a-minute=, "
+                  "a key has no spaces; after it may follow name=, roles=, requests-a-minute=, tokens-a-minute=, "
                   "requests-at-once= and tokens-at-once=, each once");
     if (name == "name")
       terms.name = name_of(value, where);
@@ -152,9 +152,10 @@ void ApiKeys::add(std::string_view line, const std::string& where) {
   if (terms.name.empty()) terms.name = short_digest(hash);
   const auto [same_key, new_key] = by_hash_.try_emplace({hash.begin(), hash.end()}, hashes_.size());
   const auto [same_name, new_name] = by_name_.try_emplace(terms.name, hashes_.size());
-  if (!new_key && terms_[same_key->second] != terms) refuse_line(where, "the same key stands before, with other terms");
+  if (!new_key && terms_[same_key->second] != terms)
+    refuse_line(where, "the same key appears earlier with other terms");
   if (!new_name && terms_[same_name->second] != terms)
-    refuse_line(where, "a key of the same name stands before, with other terms");
+    refuse_line(where, "a key of the same name appears earlier with other terms");
   hashes_.push_back(hash);
   terms_.push_back(std::move(terms));
 }
@@ -167,7 +168,7 @@ int ApiKeys::number(std::string_view authorization, std::string_view x_api_key) 
 
 int ApiKeys::number(std::string_view key) const {
   const tenon::Sha256::Digest digest = tenon::Sha256().update(key).digest();
-  // volatile: else a compiler may leave the loops once the answer is known.
+  // volatile: otherwise a compiler may leave the loops early, and the time would tell the place.
   volatile std::uint32_t found = 0;
   std::uint32_t place = 0;
   for (const auto& hash : hashes_) {

@@ -79,7 +79,9 @@ void Exchange::tell_rates(HttpResponse& response) const {
 }
 
 Exchange::~Exchange() {
+  if (running_) serving_.handover.leave(running_);
   try {
+    if (asked_.parked && !answer_) serving_.handover.give_back(std::move(asked_.parked));
     const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
     settle_tokens(usage);
     if (entered_) count(usage);
@@ -93,6 +95,7 @@ void Exchange::count(const Usage& usage) const {
   const std::string key = caller_.tenant ? caller_.tenant->name() : "";
   if (error_ && error_->kind == ApiError::Kind::rate_limited) metrics.rate_limited(key);
   if (dropped_) return metrics.request_failed(FailureKind::dropped);
+  if (reason_ == tenon::FinishReason::moved) return;  // the one who goes on counts it
   if (error_) return metrics.request_failed(failure_of(error_->kind));
   const int tokens = usage.generated_tokens;
   metrics.request_finished({.key = key,
@@ -187,6 +190,10 @@ void Exchange::settle_tokens(const Usage& usage) {
 
 void Exchange::submit(HttpResponse& response) {
   const Settings& settings = model_->settings();
+  if (asked_.parked) {
+    answer_.emplace(std::move(asked_.parked->answer));
+    return follow();
+  }
   refuse_another_wait(settings);
   answer_.emplace(model_->service());
   try {
@@ -203,6 +210,12 @@ void Exchange::submit(HttpResponse& response) {
     throw ApiError(ApiError::Kind::overloaded,
                    "all places for adapters are in use, and stayed so as long as a request waits");
   }
+  follow();
+}
+
+// The answer is being computed.
+void Exchange::follow() {
+  if (asked_.handed) running_ = serving_.handover.enter(std::move(*asked_.handed), answer_->id());
   asked_.requests.clear();
   times_.submitted = Clock::now();
 }
@@ -230,6 +243,10 @@ bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
   if (event->receipt && asked_.receipt_key)
     event->receipt = std::make_shared<const tenon::Receipt>(asked_.receipt_key->sign(*event->receipt));
   note(*event);
+  if (event->kind == Event::Kind::finished && event->reason == tenon::FinishReason::moved && running_) {
+    serving_.handover.wait_settled(*running_);
+    if (!running_->has_sent) throw ApiError(ApiError::Kind::unavailable, "the server is going down");
+  }
   asked_.writer->take(*event);
   if (asked_.writer->complete() && !answer_->ended()) answer_->cancel();
   return true;
@@ -300,11 +317,12 @@ bool Exchange::write_more(HttpSink& sink) {
     if (over) text += asked_.writer->end_of_stream();
   } catch (...) {
     const ApiError error = api_error(std::current_exception(), dialect_of(route_));
-    failed(error);
+    if (reason_ != tenon::FinishReason::moved) failed(error);
     answer_->cancel();
     text = asked_.writer->streamed() + asked_.writer->failure(error);
     over = true;
   }
+  if (running_ && !text.empty()) running_->has_sent = true;
   const TimePoint now = Clock::now();
   if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
   if (!text.empty()) written_ = now;

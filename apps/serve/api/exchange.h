@@ -10,6 +10,7 @@
 #include "serve/api/admission.h"
 #include "serve/api/answer.h"
 #include "serve/api/gate.h"
+#include "serve/api/resume/handover.h"
 #include "serve/api/writer.h"
 #include "serve/http/message.h"
 #include "serve/serving.h"
@@ -30,7 +31,9 @@ struct Asked {
   // Called when the request has the lease of its adapters, before it is submitted. ApiError refuses it. None: the
   // service takes the lease.
   std::function<void(const tenon::Request&)> on_lease = {};
-  std::string adapter;  // empty: none
+  std::optional<HandedStream> handed = {};    // what a hand-over needs of it; none: it is not handed over
+  std::shared_ptr<ParkedStream> parked = {};  // a stream that was taken up, with which it goes on; null: none
+  std::string adapter;                        // empty: none
   int max_new_tokens = 0;
   std::size_t characters = 0;               // of the input
   std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out
@@ -66,6 +69,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void take_work();
   void settle_tokens(const Usage& usage);
   void submit(HttpResponse& response);
+  void follow();
   void lease_adapters(tenon::Request& request, tenon::SubmitOptions& options);
   void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
@@ -89,6 +93,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   const std::shared_ptr<const HttpPeer> peer_;
   Asked asked_;
   std::optional<Answer> answer_;
+  std::shared_ptr<RunningStream> running_;  // null: it is not handed over
   Times times_{};
   tenon::TimePoint written_{};  // when the stream last said something
   tenon::TimePoint sent_{};     // when its last tokens were taken

@@ -55,16 +55,19 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
 // make(model, body, identity). `prefix`: of the answer's id.
 template <class Make>
 void add_writing(HttpServer& http, Serving& serving, const char* path, const char* prefix, Make make) {
-  add(http, serving, path,
-      [&serving, path, prefix, make](Model& model, const HttpRequest& request, const Caller& caller) {
-        const AnswerIdentity identity = identity_of(request, prefix);
-        Asked asked = make(model, request.body, identity);
-        ask_receipts(request, path, asked);
-        asked.receipt_key = serving.receipt_signer.key();
-        make_resumable(asked, identity, request, caller.tenant ? caller.tenant->name() : std::string(), model,
-                       serving.resume_key);
-        return asked;
-      });
+  const auto read = [&serving, path, make](Model& model, const HttpRequest& request, const AnswerIdentity& identity) {
+    Asked asked = make(model, request.body, identity);
+    ask_receipts(request, path, asked);
+    asked.receipt_key = serving.receipt_signer.key();
+    return asked;
+  };
+  serving.handover.add_route(path, read);
+  add(http, serving, path, [&serving, prefix, read](Model& model, const HttpRequest& request, const Caller& caller) {
+    const AnswerIdentity identity = identity_of(request, prefix);
+    Asked asked = read(model, request, identity);
+    make_resumable(asked, identity, request, caller, model, serving);
+    return asked;
+  });
 }
 
 // make(model, body).

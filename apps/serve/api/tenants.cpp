@@ -1,5 +1,6 @@
 #include "serve/api/tenants.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <vector>
@@ -120,6 +121,13 @@ std::shared_ptr<Tenant> Tenants::find(const std::string& authorization, const st
   const auto now = current();
   const int number = now->keys.number(authorization, x_api_key);
   return number == 0 ? nullptr : now->tenants[static_cast<std::size_t>(number) - 1];
+}
+
+std::shared_ptr<Tenant> Tenants::named(const std::string& name) const {
+  const auto now = current();
+  const auto found = std::find_if(now->tenants.begin(), now->tenants.end(),
+                                  [&](const auto& tenant) { return tenant->name() == name; });
+  return found == now->tenants.end() ? nullptr : *found;
 }
 
 Caller Tenants::caller_of(const HttpRequest& request) const {

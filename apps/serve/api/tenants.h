@@ -69,6 +69,8 @@ class Tenants {
   bool required() const;
   // By the headers Authorization and X-Api-Key. Null: no good key.
   std::shared_ptr<Tenant> find(const std::string& authorization, const std::string& x_api_key) const;
+  // The one of a key of this name that is valid now. Null: there is none.
+  std::shared_ptr<Tenant> named(const std::string& name) const;
   // Without a good key the client is the address of the connection.
   Caller caller_of(const HttpRequest& request) const;
 

@@ -61,6 +61,9 @@ inline void refuse_failed(const tenon::Event& event, Dialect dialect) {
   if (event.kind != tenon::Event::Kind::finished) return;
   if (event.reason == tenon::FinishReason::deadline)
     throw ApiError(ApiError::Kind::timeout, "the request took longer than the server allows");
+  if (event.reason == tenon::FinishReason::moved)
+    throw ApiError(ApiError::Kind::incomplete,
+                   "the stream was handed over to another server: continue it by its Last-Event-ID");
   if (event.reason == tenon::FinishReason::cancelled)
     throw ApiError(ApiError::Kind::incomplete, "the answer was cut short: the server is going down");
 }

@@ -7,9 +7,9 @@
 namespace serve {
 namespace {
 
-constexpr std::size_t kLongestRemote = 160;  // with its revision it is the name of a folder, of at most 255 bytes
+constexpr std::size_t kLongestRemote = 160;  // id and revision form a folder's name, of at most 255 bytes
 
-// Ids of one or more parts, each as an adapter id of one word.
+// Whether `id` has one or more parts, separated by slashes, each a valid adapter id.
 bool is_remote_id(std::string_view id) {
   if (id.size() > kLongestRemote || id.find("..") != id.npos) return false;
   for (std::size_t slash = id.find('/'); slash != id.npos; slash = id.find('/')) {

@@ -48,8 +48,11 @@ void write_service(Exposition& out, const tenon::ServiceStats& s) {
   out.gauge("tenon_healthy", "1, or 0 after two steps in a row have failed.", s.healthy ? 1 : 0);
   out.gauge("tenon_draining", "1 once nothing new is taken.", s.draining ? 1 : 0);
   out.family("tenon_requests_ended_total", "counter", "Requests by the way they left the engine.");
-  for (const auto& [way, count] :
-       {std::pair{"finished", s.finished}, {"cancelled", s.cancelled}, {"expired", s.expired}, {"failed", s.failed}})
+  for (const auto& [way, count] : {std::pair{"finished", s.finished},
+                                   {"cancelled", s.cancelled},
+                                   {"expired", s.expired},
+                                   {"failed", s.failed},
+                                   {"moved", s.moved}})
     out.sample({{"way", way}}, count);
   counter("tenon_requests_refused_total", "Requests refused because of a limit on what is open or waits.", s.refused);
   counter("tenon_requests_invalid_total", "Requests the engine refused for what they ask.", s.invalid);

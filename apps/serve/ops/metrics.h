@@ -92,7 +92,7 @@ class Metrics {
   struct Counts {
     std::uint64_t begun = 0, prompt_tokens = 0, generated_tokens = 0, ignored_fields = 0;
     std::array<std::uint64_t, kFailureKinds> failures{};
-    std::array<std::uint64_t, 5> finished{};  // by tenon::FinishReason
+    std::array<std::uint64_t, 6> finished{};  // by tenon::FinishReason
     Histogram duration{kLoraxSeconds}, validation{kLoraxSeconds}, queue{kLoraxSeconds}, inference{kLoraxSeconds},
         per_token{kLoraxSeconds};
     Histogram input_length{kTokenCounts}, max_new_tokens{kTokenCounts}, generated_length{kTokenCounts};

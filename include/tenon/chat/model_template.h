@@ -24,10 +24,10 @@ struct ModelTexts;
 /// Ends of an answer besides the end tokens of the model's config: for Options::stop_ids and Options::stop.
 struct TurnEnd {
   std::vector<TokenId> ids = {};        ///< without repetition
-  std::vector<std::string> texts = {};  ///< only if the template closes a turn by no special token
+  std::vector<std::string> texts = {};  ///< only if the template ends a turn without a special token
 };
 
-/// The chat templates of a model. Thread-safe: its functions change nothing.
+/// The chat templates of a model. Thread-safe, because all functions are const.
 class ModelTemplate {
  public:
   /// Finds the templates of a model folder (read_chat_templates) or of a GGUF file (`tokenizer.chat_template` and its
@@ -36,14 +36,14 @@ class ModelTemplate {
   static std::optional<ModelTemplate> find(const std::filesystem::path& model, const Tokenizer& tokenizer,
                                            const Limits& limits = {});
 
-  /// A template in place of the model's own, with the model's special tokens. source: the beginning of `where()` of
-  /// errors, such as the name of its file.
+  /// A template that replaces the model's own and uses the model's special tokens. source: the beginning of `where()`
+  /// of errors, such as the name of its file.
   static ModelTemplate of_text(std::string_view text, std::string source, const std::filesystem::path& model,
                                const Tokenizer& tokenizer, const Limits& limits = {});
 
-  /// The prompt of a conversation. With tools the template "tool_use" is taken if the model has one. The variables of
-  /// the model are added to `special_tokens`, which win. Errors as for Template::render; invalid_request if no
-  /// template has the name "default".
+  /// The prompt of a conversation. With tools the template "tool_use" is taken if the model has one. The model's
+  /// special tokens are added to the conversation's `special_tokens`, which take precedence. Errors as for
+  /// Template::render; invalid_request if no template has the name "default".
   Rendered render(Conversation conversation) const;
 
   /// The template that render() takes.

@@ -216,7 +216,7 @@ TENON_INLINE void HeaderEvents::add_tensor() {
   std::uint64_t needed = 0;
   const std::string form = "shape " + shape_text(tensor_.shape) + " of " + std::string(dtype_name(tensor_.dtype));
   if (!byte_count(tensor_.shape, tensor_.dtype, needed))
-    refuse_tensor(form + " is no whole number of bytes below 2^61");
+    refuse_tensor(form + " is not a whole number of bytes below 2^61");
   if (needed != end - begin)
     refuse_tensor(form + " needs " + std::to_string(needed) + " bytes, data_offsets hold " +
                   std::to_string(end - begin));
@@ -269,7 +269,7 @@ TENON_INLINE std::string likely_format(const File& file) {
       {"\x80\x03"sv, "a pickle, never opened here; convert it to safetensors"},
       {"\x80\x04"sv, "a pickle, never opened here; convert it to safetensors"},
       {"\x80\x05"sv, "a pickle, never opened here; convert it to safetensors"},
-      {"GGUF"sv, "a GGUF file; its name must end in .gguf, and the model's name is that of the file"},
+      {"GGUF"sv, "a GGUF file; rename it to end in .gguf, and give the path of this file as the model's"},
       {"\x89HDF"sv, "an HDF5 file; convert it to safetensors"},
       {"\x1f\x8b"sv, "compressed with gzip; unpack it"},
       {"{"sv, "JSON text, perhaps a server's error message; download the weights again"},

@@ -40,7 +40,7 @@ TENON_INLINE Automaton::State Automaton::step(State from, std::uint8_t byte) {
   return to;
 }
 
-TENON_INLINE std::optional<std::uint8_t> Automaton::forced_byte(State state) {
+TENON_INLINE std::optional<Automaton::Forced> Automaton::forced(State state) {
   constexpr std::size_t kMostClasses = 3;  // the byte, a blank, and all that may not come
   if (accepts(state)) return std::nullopt;
   const std::size_t at = static_cast<std::size_t>(state);
@@ -53,13 +53,18 @@ TENON_INLINE std::optional<std::uint8_t> Automaton::forced_byte(State state) {
     ++sizes[of];
     members[of] = byte;
   }
-  int forced = -1;
+  std::optional<std::uint8_t> other;
+  bool blank = false;
   for (std::size_t i = 0; i < classes; ++i) {
-    if (step(state, static_cast<std::uint8_t>(members[i])) == kDead) continue;
-    if (sizes[i] != 1 || (forced >= 0 && forced != ' ' && members[i] != ' ')) return std::nullopt;
-    if (forced != ' ') forced = members[i];
+    const auto byte = static_cast<std::uint8_t>(members[i]);
+    if (step(state, byte) == kDead) continue;
+    if (sizes[i] != 1 || (byte != ' ' && other)) return std::nullopt;
+    if (byte == ' ')
+      blank = true;
+    else
+      other = byte;
   }
-  return static_cast<std::uint8_t>(forced);
+  return Forced{other.value_or(' '), blank && other.has_value()};
 }
 
 TENON_INLINE int Automaton::distance(State state) {

@@ -48,9 +48,16 @@ class Automaton {
   /// The state after the byte; kDead where the byte is not allowed.
   State step(State from, std::uint8_t byte);
 
-  /// The byte that must come next; a blank, where a blank and one other byte may. Nothing where the text may end, or
-  /// several other bytes may come.
-  std::optional<std::uint8_t> forced_byte(State state);
+  /// The byte that must come next.
+  struct Forced {
+    std::uint8_t byte;
+    bool or_blank;  ///< the byte is not a blank, and a blank may stand there, too
+  };
+  /// Nothing where the text may end, or several bytes that are not blanks may come.
+  std::optional<Forced> forced(State state);
+
+  /// Whether a text chooses between a blank and other bytes here, outside of strings.
+  bool may_be_blank(State state) { return !run(state) && step(state, ' ') != kDead; }
 
   /// Whether the text may end here.
   bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }

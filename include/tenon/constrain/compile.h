@@ -17,7 +17,7 @@ namespace tenon::constrain {
 // All functions here throw Refused: unsupported if something cannot be enforced exactly or exceeds the limits;
 // invalid_request if the text is malformed or nothing matches.
 
-/// Limit on nested lists and objects. nlohmann's ordered JSON copies and writes them by recursion.
+/// Limit on nested lists and objects, because nlohmann's ordered JSON copies and writes them by recursion.
 inline constexpr int kMostNesting = 1000;
 
 /// Refuses JSON over that limit as too complex.
@@ -26,7 +26,7 @@ void check_nesting(std::string_view json);
 /// Parses a JSON Schema; keys keep their order. Error invalid_request if the text is not JSON.
 OrderedJson parse_schema(std::string_view text);
 
-/// Texts are JSON that satisfies a JSON Schema (2020-12), with keys in the order of the schema's.
+/// Accepts JSON texts that satisfy a JSON Schema (2020-12), with keys in the schema's order.
 std::unique_ptr<Automaton> automaton_of_schema(const OrderedJson& schema, const SchemaOptions& options = {},
                                                ConstraintLimits limits = {});
 template <std::same_as<OrderedJson> J>  // without the constraint, a text would convert to a JSON string
@@ -37,13 +37,13 @@ std::unique_ptr<Automaton> json_schema(const J& schema, const SchemaOptions& opt
 std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOptions& options = {},
                                        ConstraintLimits limits = {});
 
-/// Texts that a regular expression matches as a whole. Syntax of ECMA-262; \d, \w and \s are ASCII only.
+/// Accepts texts that a regular expression matches as a whole. Syntax of ECMA-262; \d, \w and \s are ASCII only.
 std::unique_ptr<Automaton> regex(std::string_view pattern, ConstraintLimits limits = {});
 
-/// Exactly one of the listed texts, which may be empty. Error invalid_request if the list is empty.
+/// Accepts one of the listed texts; a text may be empty. Error invalid_request if the list is empty.
 std::unique_ptr<Automaton> choice(std::span<const std::string> texts, ConstraintLimits limits = {});
 
-/// Texts of a grammar in llama.cpp's notation (GBNF). The start is the rule `root`.
+/// Accepts texts of a grammar in llama.cpp's notation (GBNF). The start is the rule `root`.
 std::unique_ptr<Automaton> grammar(std::string_view text, ConstraintLimits limits = {});
 
 }  // namespace tenon::constrain

@@ -117,7 +117,8 @@ TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::mas
 
 TENON_INLINE void CompiledConstraint::AnswerState::advance(TokenId token) {
   const auto lock = lock_machine();
-  state_ = machine_->masks.advance(state_, token);
+  state_ =
+      is_guessed_ ? machine_->masks.advance(state_, token, habits_, last_) : machine_->masks.advance(state_, token);
   if (left_ > 0) --left_;
   if (state_ == Automaton::kDead)
     throw Error(Error::Kind::internal, "constraint", "received a token that its mask forbids");
@@ -131,7 +132,8 @@ TENON_INLINE bool CompiledConstraint::AnswerState::must_end() {
 
 TENON_INLINE void CompiledConstraint::AnswerState::guess(DraftWriter& out) {
   const auto lock = lock_machine();
-  machine_->masks.guess(state_, out);
+  is_guessed_ = true;
+  machine_->masks.guess(state_, habits_, last_, out);
 }
 
 TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::AnswerState::lock_machine() {

@@ -133,6 +133,9 @@ class CompiledConstraint final : public Constraint {
     int left_ = kAnyNumber;  // tokens left, from the last mask_within()
     std::vector<TokenId> written_;
     std::vector<MaskWord> row_;
+    BlankHabits habits_;  // of the text since the first guess
+    bool is_guessed_ = false;
+    std::uint8_t last_ = 0;  // the text's last byte
   };
 
   const std::shared_ptr<const Vocabulary> vocabulary_;

@@ -12,7 +12,7 @@ namespace tenon::constrain {
 struct Grammar {
   explicit Grammar(ConstraintLimits limits = {}) : budget(limits), expressions(budget) {}
 
-  Budget budget;            ///< of everything made for this constraint
+  Budget budget;            ///< limits everything made for this constraint
   Expressions expressions;  ///< arena of all bodies
   /// Bodies by number, as in Expressions::call; they may call one another.
   std::vector<Expr> rules;

@@ -1,4 +1,4 @@
-// The negation of a shape, as shapes.
+// The negation of a shape, as a union of shapes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@ using SchemaShapes = std::vector<SchemaShape>;
 /// Computes the negation of one shape.
 class Negation {
  public:
-  static constexpr std::size_t kMost = 1024;  ///< shapes, about
+  static constexpr std::size_t kMost = 1024;  ///< approximate limit on the number of shapes
 
   /// `numbers`: those of enum and const that the rest of the shape allows.
   Negation(Context& context, const SchemaShape& shape, const std::vector<Json>& numbers)

@@ -62,7 +62,20 @@ TENON_INLINE TokenMasks::State TokenMasks::advance(State state, TokenId token) {
   return state;
 }
 
-TENON_INLINE void TokenMasks::guess(State state, DraftWriter& out) {
+TENON_INLINE TokenMasks::State TokenMasks::advance(State state, TokenId token, BlankHabits& habits,
+                                                   std::uint8_t& last) {
+  const State next = advance(state, token);
+  if (next == Automaton::kDead) return next;
+  for (const char c : vocabulary_.bytes(token)) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (automaton_.may_be_blank(state)) habits.chose(last, byte == ' ');
+    state = automaton_.step(state, byte);
+    last = byte;
+  }
+  return next;
+}
+
+TENON_INLINE void TokenMasks::guess(State state, const BlankHabits& habits, std::uint8_t last, DraftWriter& out) {
   constexpr int kBytesOfToken = 8;
   const Budget& budget = automaton_.grammar().budget;
   if (budget.bytes() > budget.limits().bytes / 2) return;  // the states that are left are for masks
@@ -70,10 +83,11 @@ TENON_INLINE void TokenMasks::guess(State state, DraftWriter& out) {
   std::string text;
   const auto most = static_cast<std::size_t>(std::max(out.room(), 0) * kBytesOfToken);
   while (text.size() < most) {
-    const auto byte = automaton_.forced_byte(state);
-    if (!byte || (*byte == ' ' && text.ends_with(' '))) break;  // where any number of blanks may come, one is likely
-    text.push_back(static_cast<char>(*byte));
-    state = automaton_.step(state, *byte);
+    const auto forced = automaton_.forced(state);
+    if (!forced) break;
+    last = forced->or_blank && habits.blank_after(last) ? ' ' : forced->byte;
+    text.push_back(static_cast<char>(last));
+    state = automaton_.step(state, last);
   }
   std::string_view rest = text;
   while (!rest.empty()) {

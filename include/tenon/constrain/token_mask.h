@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/constrain/automaton.h"
+#include "tenon/constrain/blank_habits.h"
 #include "tenon/constrain/row_cache.h"
 #include "tenon/constrain/token_distance.h"
 #include "tenon/constrain/token_walk.h"
@@ -35,14 +36,18 @@ class TokenMasks {
   /// The state after the token; kDead where the token is not allowed, or has no bytes.
   State advance(State state, TokenId token);
 
+  /// The same, and learns where the text puts blanks. last: the byte before the token; it becomes the token's last.
+  State advance(State state, TokenId token, BlankHabits& habits, std::uint8_t& last);
+
   /// Whether only the end may come.
   bool must_end(State state);
 
   /// The same with `tokens` tokens left.
   bool must_end(State state, int tokens);
 
-  /// Guesses the tokens of the text that must come next: the longest ones first, as tokenizers mostly write it.
-  void guess(State state, DraftWriter& out);
+  /// Guesses the tokens of the text that must come next, with blanks as its habits are: the longest tokens first, as
+  /// tokenizers mostly write it. last: the byte before it.
+  void guess(State state, const BlankHabits& habits, std::uint8_t last, DraftWriter& out);
 
   /// Size of the cached rows.
   std::size_t bytes() const { return rows_.bytes() + distances_.bytes(); }

@@ -67,8 +67,8 @@ struct Attention {
   static_assert(AttentionPolicy<P>,
                 "tenon: Attention<P> got a type that is no attention policy; it needs static bool materialises_scores "
                 "and to be trivially copyable, an array values() where it has members, and no member named score, "
-                "scores or mask but hooks that are const: float score(int, int, int, float), bool mask(int, int); see "
-                "docs/policies.md#attention");
+                "scores or mask but const hooks with exactly these types: float score(int, int, int, float), bool "
+                "mask(int, int), void scores(int, int, int, std::span<float, 16>); see docs/policies.md#attention");
 };
 
 /// Where the engine runs: Cpu by default.

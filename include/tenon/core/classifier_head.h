@@ -26,14 +26,14 @@ class ClassifierHead {
   int width_;
 };
 
-/// The dot product of two vectors of equal length. Element i is added to partial sum i % 8, and the 8 sums in turn. A
-/// product of two float32 is exact in double, so that fused and separate multiplication give the same bits.
+/// The dot product of two vectors of equal length. Element i is added to partial sum i % 8; then the 8 sums are added
+/// in order. A product of two float32 is exact in double, so that fused and separate multiplication give the same bits.
 double dot(std::span<const float> a, std::span<const float> b);
 
-/// The label with the largest logit; the lowest of equal ones.
+/// The label with the largest logit; ties go to the lowest label.
 int best_label(std::span<const float> logits);
 
-/// Divides a vector by its Euclidean length, in double. A vector of zeros stays.
+/// Divides a vector by its Euclidean length, in double. A vector of zeros is left unchanged.
 void normalize(std::span<float> vector);
 
 }  // namespace tenon

@@ -14,6 +14,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts/device.h"
+#include "tenon/core/concepts/signature.h"
 #include "tenon/core/draft.h"
 #include "tenon/core/elements.h"
 #include "tenon/core/logits_processor.h"
@@ -28,7 +29,7 @@ namespace tenon {
 // ---- Scheduler<P>: which sequences run in a step, and how many tokens of each.
 
 /// Decides a step by calling `out.take`. The decision depends on `state` alone: `plan` reads no clock and keeps no
-/// allocation. It may be called several times for one step.
+/// state; accounts are updated by `served`. It may be called several times for one step.
 template <class P>
 concept SchedulerPolicy = std::copyable<P> && requires(P p, const QueueState& state, PlanWriter& out) {
   { p.plan(state, out) } -> std::same_as<void>;
@@ -40,9 +41,9 @@ concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& st
   { p.victim(state) } -> std::same_as<SeqId>;
 };
 
-/// Refinement: `served` is called after each step with what the step did for each sequence, and again for each guessed
-/// token of it that was right. Policies that keep accounts count there, because `plan` may be called several times a
-/// step.
+/// Refinement: `served` is called after each step with what the step did for each sequence, and once more for each
+/// guessed token that was accepted. Policies that keep accounts count there, because `plan` may be called several times
+/// a step.
 template <class P>
 concept KeepsAccounts = SchedulerPolicy<P> && requires(P p, std::span<const Served> step) {
   { p.served(step) } -> std::same_as<void>;
@@ -64,14 +65,15 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-/// A view that is one of several, one for each element of KvType (AnyElementView).
+/// A view that is chosen at run time among `Alternatives`, one for each element of KvType (AnyElementView).
 template <class V>
 concept ChoosesElement = requires {
   typename V::Alternatives;
 };
 
-/// The device's side of a cache: trivially copyable. `sequence` is a SequenceRows::slot, which is no index into the
-/// batch: several SequenceRows may have one slot. Tile t holds positions 16 t to 16 t + 15.
+/// The device's side of a cache: trivially copyable. `sequence` is a SequenceRows::slot: slot i is element i of the
+/// `rows` that CachePolicy's `view` was given. Ops may have several SequenceRows of one slot, so it is no index into
+/// their batch. Tile t holds positions 16 t to 16 t + 15.
 template <class V>
 concept CacheView = std::is_trivially_copyable_v<V> &&
     (ChoosesElement<V> ||
@@ -100,7 +102,7 @@ concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) 
 /// The cached prefix of a text.
 struct PrefixMatch {
   int tokens = 0;  ///< length of the prefix whose keys and values are in the cache
-  int idle = 0;    ///< tokens of free_tokens() that taking the prefix over would use: no sequence holds them now
+  int idle = 0;    ///< tokens of the prefix that no sequence holds: reuse() takes them from free_tokens()
 };
 
 /// Refinement: finds keys and values that other sequences left behind. `match` looks a text up. `reuse` gives what it
@@ -115,7 +117,7 @@ concept ReusesPrefixes = CacheLedger<L> &&
   { ledger.publish(seq, tokens, identity) } -> std::same_as<void>;
 };
 
-/// Refinement: forgets the prefixes that no sequence holds. The engine asks for it after a device failed, because the
+/// Refinement: forgets the prefixes that no sequence holds. The engine calls it after a device failed, because the
 /// contents of the cache are then unknown.
 template <class L>
 concept ForgetsPrefixes = CacheLedger<L> && requires(L ledger) {
@@ -143,9 +145,9 @@ concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, Se
   { ledger.clear_copies() } -> std::same_as<void>;
 };
 
-/// Refinement: gives back, or keeps for the same sequence, the positions that no later row sees, because every later
-/// row's window begins after them. `trim` says that no later row sees positions below `before`. `held_at_most` is the
-/// number of tokens that a text of `tokens` needs room for at once.
+/// Refinement: frees the positions before the window of every later row, or reuses them for the same sequence. `trim`
+/// says that no later row sees positions below `before`. `held_at_most` is the number of tokens that a text of `tokens`
+/// needs room for at once.
 template <class L>
 concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, int before, int tokens) {
   { ledger.trim(seq, before) } -> std::same_as<void>;
@@ -218,19 +220,21 @@ concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const flo
   { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;
 };
 
-/// The same with the range of the whole matrix, for a format with one scale for all of it. Every block is read twice.
+/// EncodesBlocks with the range of the whole matrix, for a format with one scale for all of it. Every block is read
+/// twice.
 template <class P>
 concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows,
                                     std::span<std::byte> packed, const ValueRange& range) {
   { P::encode(shape, first_row, rows, packed, range) } -> std::same_as<void>;
 };
 
-/// Stores a matrix and encodes it, in blocks or with its range.
+/// Stores a matrix and encodes it, in blocks or with its range. `at` returns each weight to within a quarter of the
+/// largest magnitude of its row, or of the matrix if `encode` takes its range.
 template <class P>
 concept WeightPolicy = StoresMatrix<P> &&(EncodesBlocks<P> || EncodesWithRange<P>);
 
-/// Refinement: the first `value_bytes` bytes of a packed matrix decide all results; the others save time alone. Without
-/// it, all bytes decide. Fingerprints read what decides.
+/// Refinement: the first `value_bytes` bytes of a packed matrix determine all results; the rest only saves time.
+/// Without it, all bytes do. Fingerprints cover these bytes only.
 template <class P>
 concept MarksValues = StoresMatrix<P> && requires(Shape shape) {
   { P::value_bytes(shape) } -> std::same_as<std::size_t>;
@@ -257,13 +261,13 @@ inline constexpr bool is_code_panels<CodePanels<Code>> = true;
 
 }  // namespace detail
 
-/// HasPanels whose layout is CodePanels: one code a weight.
+/// HasPanels whose layout is CodePanels: one code per weight.
 template <class V>
 concept HasCodePanels = HasPanels<V> && requires(const V v) {
   requires detail::is_code_panels<std::remove_cvref_t<decltype(v.panels())>>;
 };
 
-/// Refinement of a view or an attention: it runs on tensor cores alone, in their order of sums. The CPU refuses it.
+/// Refinement of a view or an attention: it runs only on tensor cores, in their order of summation. The CPU refuses it.
 template <class V>
 concept OnTensorCores = requires {
   requires V::on_tensor_cores;
@@ -276,13 +280,14 @@ concept NamesOperand = requires {
   typename V::Operand;
 };
 
-/// Refinement of the head's view: an int8 copy by which most rows can be told not to be among the best.
+/// Refinement of the head's view: an int8 copy that rules out most rows as top-k candidates.
 template <class V>
 concept HasInt8Approximation = HasPanels<V> && requires(const V v) {
   { v.approximation() } -> std::convertible_to<const Int8Approximation&>;
 };
 
-/// Refinement of the view, for speed on the CPU: decodes the sixteen rows of a panel at once. out: [cols, 16].
+/// Refinement of the view, for speed on the CPU: decodes rows 16 panel to 16 panel + 15 at once. out: [cols, 16]; rows
+/// past the matrix's last one hold any value.
 template <class V>
 concept DecodesPanels = requires(const V v, int panel, float* out) {
   { v.decode(panel, out) } -> std::same_as<void>;
@@ -291,8 +296,9 @@ concept DecodesPanels = requires(const V v, int panel, float* out) {
 // ---- Adapter<P>: which rows of a step share a low-rank product, and in which order the products run. The order of
 // summation belongs to the op (ops/args.h), so all policies give the same bits.
 
-/// Groups the rows of a step. The engine makes its own policy from nothing. rows: [rows], null if a row has no adapter.
-/// `adds_at_runtime` false: no request may name an adapter.
+/// Groups the rows of a step. The engine default-constructs its policy. rows: [rows], null if a row has no adapter.
+/// Each row with an adapter is in exactly one group, the others in none. The rows of a group ascend. `adds_at_runtime`
+/// false: no request may name an adapter.
 template <class P>
 concept AdapterPolicy = std::copyable<P> && std::default_initializable<P> &&
     requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
@@ -345,7 +351,7 @@ concept MasksKeys = requires(const P policy, int query_position, int key_positio
   { policy.mask(query_position, key_position) } -> std::same_as<bool>;
 };
 
-/// Refinement: returns an std::array, not empty, of all members that decide a bit. It is part of an engine's
+/// Refinement: returns an std::array, not empty, of all members that change a result. It is part of an engine's
 /// fingerprint.
 template <class P>
 concept CarriesValues = requires(const P policy) {
@@ -362,15 +368,22 @@ struct HookNames {
 template <class P>
 struct WithHookNames : P, HookNames {};
 
-// Without this check, the kernels would ignore a member that has a hook's name and another signature. In a final class,
-// private members, templates and overloads are not found.
+// Without this check, the kernels would ignore a member that has a hook's name and another signature, or convert their
+// arguments for it. Overloads and templates need only be callable with a hook's types. In a final class, private
+// members, templates and overloads are not found.
 template <class P>
-concept HooksFit = (ScoresKeys<P> || !requires { &P::score; }) && (ScoresTiles<P> || !requires { &P::scores; }) &&
-                   (MasksKeys<P> || !requires { &P::mask; }) &&
-                   (!std::is_class_v<P> || std::is_final_v<P> ||
-                    ((ScoresKeys<P> || requires { &WithHookNames<P>::score; }) &&
-                     (ScoresTiles<P> || requires { &WithHookNames<P>::scores; }) &&
-                     (MasksKeys<P> || requires { &WithHookNames<P>::mask; })));
+concept HooksFit = !requires {
+  requires !has_signature<decltype(&P::score), float(int, int, int, float)>;
+}
+&&!requires {
+  &P::scores;
+  requires !ScoresKeys<P> || !has_signature<decltype(&P::scores), void(int, int, int, std::span<float, 16>)>;
+}
+&&!requires { requires !has_signature<decltype(&P::mask), bool(int, int)>; }
+&&(!std::is_class_v<P> || std::is_final_v<P> ||
+   ((ScoresKeys<P> || requires { &WithHookNames<P>::score; }) &&
+    (ScoresTiles<P> || requires { &WithHookNames<P>::scores; }) &&
+    (MasksKeys<P> || requires { &WithHookNames<P>::mask; })));
 
 }  // namespace detail
 

@@ -13,22 +13,23 @@ namespace tenon {
 struct DraftState {
   std::span<const TokenId> text;  ///< the prompt and the answer so far, at least one token
   int prompt_tokens = 0;          ///< of these, tokens of the prompt
-  /// Texts of one group belong to the same client and have the same Options::cache_salt. A policy may guess a text from
-  /// others of its group alone: the number of right guesses tells what they say. Empty: the text stands alone.
+  /// Texts of one group belong to the same client and have the same Options::cache_salt. A policy may guess a text only
+  /// from others of its group, because the number of accepted guesses reveals their content. Empty: the text stands
+  /// alone.
   std::string_view group = {};
 };
 
 /// Collects the tokens that may follow a text, in their order.
 class DraftWriter {
  public:
-  /// out: guesses are appended to it. most: how many. vocab: tokens of the model.
+  /// out: guesses are appended to it. most: limit on guesses. vocab: number of tokens of the model.
   DraftWriter(std::vector<TokenId>& out, int most, int vocab) : out_(out), left_(most), vocab_(vocab) {}
 
   /// How many more tokens may be guessed.
   int room() const { return left_; }
 
-  /// Guesses the token after those that were added before. False, and nothing is added from then on, where there is no
-  /// room left or the model has no such token.
+  /// Guesses the token after those that were added before. Returns false if no room is left or the model has no such
+  /// token; later calls then add nothing.
   bool add(TokenId token) {
     if (token < 0 || token >= vocab_) left_ = 0;
     if (left_ <= 0) return false;

@@ -33,9 +33,9 @@ template <class E>
 concept BuiltInKvElement =
     std::same_as<E, float> || std::same_as<E, bfloat16> || std::same_as<E, float16> || std::same_as<E, std::int8_t>;
 
-/// An element of a user's own, for the CPU: `encode` rounds a float32, `decode` reads it. Attention decodes a tile to
-/// float32 before it reads the tile. Storage begins zeroed, so an element of zero bytes must be decodable. `E{}` pads
-/// values up to their stride.
+/// An element of a user's own, for the CPU: `encode` rounds a float32, `decode` reads it. Both are pure and
+/// thread-safe; what is not finite is not read back as finite. Attention decodes a tile to float32 before it reads the
+/// tile. Storage begins zeroed, so an element of zero bytes must be decodable. `E{}` pads values up to their stride.
 template <class E>
 concept OwnKvElement = std::is_trivially_copyable_v<E> && std::default_initializable<E> && !std::is_arithmetic_v<E> &&
                        !BuiltInKvElement<E> && alignof(E) <= 16 && requires(float x, const E element) {

@@ -38,7 +38,8 @@ class AnyLogitsProcessor {
   requires(!std::same_as<F, AnyLogitsProcessor>) AnyLogitsProcessor(F f) {
     static_assert(LogitsProcessor<F>,
                   "tenon: this is no logits processor; it needs void operator()(std::span<float> logits, "
-                  "std::span<const TokenId> prompt, std::span<const TokenId> generated) const; see docs/eigen.md");
+                  "std::span<const TokenId> prompt, std::span<const TokenId> generated) const, with that last const; "
+                  "see docs/eigen.md");
     if constexpr (LogitsProcessor<F>) {
       if (Call call(std::move(f)); call) call_ = std::make_shared<const Call>(std::move(call));
     }

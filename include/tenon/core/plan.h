@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-/// A sequence as a policy sees it. Prefill, a chunk of one, decode and resumption differ in `pending` only.
+/// A sequence as a policy sees it. Prefill, chunked prefill, decode and resumption differ in `pending` only.
 struct Candidate {
   SeqId seq = 0;
   int cached = 0;     ///< tokens whose keys and values are in the cache
@@ -20,7 +20,7 @@ struct Candidate {
   int adapter = -1;                       ///< number of its adapter, -1 for none
   int priority = 0;                       ///< larger is more urgent
   int client = 0;                         ///< account that a fair policy charges
-  int ordinal = 0;                        ///< number of sequences of the same request before this one
+  int ordinal = 0;                        ///< Options::ordinal plus the number of the choice
   RequestId request = 0;                  ///< number that Engine::submit returned; choices of one request share it
   std::uint64_t tag = 0;                  ///< Options::tag
   TimePoint deadline = TimePoint::max();  ///< Options::deadline; max(): none
@@ -75,8 +75,8 @@ class PlanWriter {
   int budget_left() const { return budget_; }
 
   /// Tokens of QueueState::free_cache_tokens that `seq` would use if it ran whole. Less than its pending tokens if the
-  /// cache holds a prefix of it. More if it was preempted so often that it only comes back with room to its end. Never
-  /// more than a window holds at once, if the cache gives up what the window has passed.
+  /// cache holds a prefix of it. More after kMaxPreemptions (4) preemptions: then it returns only with room to its end.
+  /// If the cache trims, at most what a window holds at once.
   int need(SeqId seq) const { return host_.need(host_.self, seq); }
 
   /// Runs the next `tokens` pending tokens of `seq` in this step; returns the number granted. Tokens that a waiting

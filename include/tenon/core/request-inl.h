@@ -19,6 +19,8 @@ TENON_INLINE const char* to_string(FinishReason reason) {
       return "deadline";
     case FinishReason::error:
       return "error";
+    case FinishReason::moved:
+      return "moved";
   }
   return "error";
 }

@@ -35,14 +35,14 @@ enum class Pooling : std::uint8_t {
 /// (validate, below).
 struct Options {
   int max_new_tokens = 16;       ///< most new tokens; 0: only score the prompt
-  int min_new_tokens = 0;        ///< new tokens before the end of text, or one of stop_ids, may come
+  int min_new_tokens = 0;        ///< fewest new tokens: before, the end of text and stop_ids are banned
   float temperature = 0;         ///< 0 is greedy, with ties to the lowest id
   int top_k = 0;                 ///< keeps the k likeliest tokens; 0: all
   float top_p = 1;               ///< keeps the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
   float min_p = 0;               ///< drops tokens below min_p x the likeliest
   float typical_p = 1;           ///< locally typical sampling (Meister et al., 2023)
   float repetition_penalty = 1;  ///< divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
-  float presence_penalty = 0;    ///< subtracted once from tokens generated before
+  float presence_penalty = 0;    ///< subtracted once from the logits of tokens generated before
   float frequency_penalty = 0;   ///< subtracted for each time a token was generated before
   std::vector<std::pair<TokenId, float>> logit_bias = {};  ///< added to raw logits
   std::uint64_t seed = 0;                                  ///< the draw at a position depends on (seed, position) alone
@@ -60,15 +60,16 @@ struct Options {
   bool logits_hash = false;           ///< returns 64 bits over the raw logits of all new tokens, to verify the promise
   bool receipt = false;               ///< returns a Receipt, from which the answer can be computed again and compared
   int priority = 0;                   ///< larger runs sooner, if the scheduler reads it
-  /// Account that a fair scheduler charges; requests of equal numbers share one. Below 0: it is not certain who they
-  /// are from, and so their texts help no other to guess (DraftState::group).
+  /// Account that a fair scheduler charges; requests of equal numbers share one. Below 0: the client is unknown, and
+  /// drafts of other requests learn nothing from these texts (DraftState::group).
   int client = 0;
-  /// Number of sequences that its client sent before this one in the same batch. A fair scheduler runs low ones first.
+  /// Number of sequences before this one, if a client sends several prompts at once. The choices of a request count on
+  /// from it. FairPolicy runs low numbers first.
   int ordinal = 0;
   std::uint64_t tag = 0;                  ///< your own number for your own scheduler (Candidate::tag)
   TimePoint deadline = TimePoint::max();  ///< schedulers see it; a Service ends the answer then, an Engine does not
-  int n = 1;                              ///< answers; choice i draws as a request with choice_seed(seed, i) would
-  int best_of = 0;              ///< generates this number of answers and returns the n likeliest per token; 0: n
+  int n = 1;                              ///< number of answers; answer i is drawn with the seed choice_seed(seed, i)
+  int best_of = 0;              ///< answers to generate; the n of highest mean log-probability are returned; 0: n
   std::string cache_salt = {};  ///< requests share cached prefixes only with requests of the same salt
 };
 
@@ -86,16 +87,16 @@ struct AdapterLease {
   std::string identity = {};                   ///< digests and weights: equal ones give equal bits
   int tenant = -1;              ///< number of the (first) adapter's name, for policies that are fair between adapters
   const void* owner = nullptr;  ///< the store that made it (AdapterStore::is_own), alive as long as `set`
-  /// An activated LoRA acts from the begin of the last occurrence of these tokens in the prompt on, or not at all;
-  /// empty: any other adapter, which acts everywhere.
+  /// An activated LoRA acts from the start of the last occurrence of these tokens in the prompt. Without one it does
+  /// not act. Empty: the adapter acts everywhere.
   std::vector<TokenId> invocation = {};
   /// The adapter's own classification head; null: it has none.
   std::shared_ptr<const ClassifierHead> head = {};
-  AdapterTask task = AdapterTask::text;   ///< of the adapters; of several, one that is not `text`
+  AdapterTask task = AdapterTask::text;   ///< task of the adapters; with several, one that is not `text`
   std::vector<std::string> digests = {};  ///< of the adapters, in the order of the request
 };
 
-/// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.
+/// How long a caller waits for room in the adapter budget: not at all, until a time, or while `wanted` returns true.
 struct Patience {
   TimePoint until{};
   std::function<bool()> wanted = {};  ///< called now and then, in the thread that waits; none: always
@@ -108,10 +109,15 @@ struct Patience {
 /// The text that a constraint was made from. A receipt holds it, so that the constraint can be made again.
 struct ConstraintSource {
   std::string kind = {};  ///< "schema", "regex", "grammar", "choice", "calls", or your own word; empty: unknown
-  std::string text = {};  ///< a schema, a choice or calls as JSON, else as it is
+  std::string text = {};  ///< schemas, choices and calls as JSON; other kinds unchanged
 
   friend bool operator==(const ConstraintSource&, const ConstraintSource&) = default;
 };
+
+/// Makes a constraint from its source. It may throw Error.
+using ConstraintMaker = std::function<std::shared_ptr<const Constraint>(const ConstraintSource&)>;
+
+struct AnswerProgress;  // engine/progress.h
 
 /// A request: exactly one of prompt and input_ids, and what it runs with.
 struct Request {
@@ -126,6 +132,9 @@ struct Request {
   bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
   /// A likely answer, from which Draft<P> guesses first. It changes the speed alone, never the answer.
   std::vector<TokenId> prediction = {};
+  /// The progress of this request in another engine. This one goes on after it, with the same bits. Null: none.
+  std::shared_ptr<const AnswerProgress> begun = {};
+  bool repeats_begun = false;  ///< the events of `begun` come once more, before the new ones
 };
 
 /// Guessed tokens of an answer that were verified, and how many of them were right (Draft<P>).
@@ -142,8 +151,8 @@ struct TokenLogprob {
   float logprob;  ///< natural logarithm, of the softmax of the raw logits
 };
 
-/// Why an answer ended.
-enum class FinishReason { length, stop, cancelled, deadline, error };
+/// Why an answer ended. moved: it goes on elsewhere (Service::snapshot); its event has no text, scores or receipt.
+enum class FinishReason { length, stop, cancelled, deadline, error, moved };
 
 const char* to_string(FinishReason reason);
 
@@ -180,7 +189,7 @@ struct Event {
   FinishReason reason = FinishReason::length;   ///< Kind::finished
   std::string error = {};                       ///< Kind::error
   Error::Kind error_kind = Error::Kind::internal;  ///< Kind::error
-  std::shared_ptr<const Scores> scores = {};       ///< Kind::finished of choice 0, if asked for
+  std::shared_ptr<const Scores> scores = {};       ///< of choice 0: Kind::finished; prompt_logprobs: first token, too
   std::optional<std::uint64_t> logits_hash = {};   ///< Kind::finished, if asked for
   GuessCounts guesses = {};                        ///< Kind::finished
   std::shared_ptr<const Receipt> receipt = {};     ///< Kind::finished, if asked for

@@ -11,6 +11,8 @@
 #include "tenon/core/request.h"
 #include "tenon/device/memory_count.h"
 #include "tenon/engine/prepared_request.h"
+#include "tenon/engine/progress.h"
+#include "tenon/engine/snapshot.h"
 #include "tenon/engine/stats.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
@@ -28,6 +30,8 @@ class AnyEngine {
   virtual bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) = 0;
   virtual bool hold(RequestId request) = 0;
   virtual bool resume(RequestId request) = 0;
+  virtual Snapshot snapshot(RequestId request) const = 0;
+  virtual AnswerProgress progress(RequestId request) const = 0;
   virtual std::span<const Event> step() = 0;
   virtual bool idle() const = 0;
   virtual int pending() const = 0;
@@ -64,6 +68,8 @@ class EngineBox final : public AnyEngine {
   bool cancel(RequestId request, FinishReason reason) override { return engine_.cancel(request, reason); }
   bool hold(RequestId request) override { return engine_.hold(request); }
   bool resume(RequestId request) override { return engine_.resume(request); }
+  Snapshot snapshot(RequestId request) const override { return engine_.snapshot(request); }
+  AnswerProgress progress(RequestId request) const override { return engine_.progress(request); }
   std::span<const Event> step() override { return engine_.step(); }
   bool idle() const override { return engine_.idle(); }
   int pending() const override { return engine_.pending(); }

@@ -132,8 +132,9 @@ class Engine : private detail::SteppedEngine {
     request.set_lease(lease_of(request));
     request.set_head(head_);
     if (request.options().receipt) request.begin_receipt(full_fingerprint());
+    if (request.begun()) request.check_begun(full_fingerprint());
     const RequestId id = next_request_++;
-    open_.open(id, request, tokenizer_.get(), cache_.ledger());
+    open_.open(id, request, tokenizer_.get(), config_.eos, cache_.ledger());
     return id;
   }
   /// prepare(), then enqueue().
@@ -162,6 +163,13 @@ class Engine : private detail::SteppedEngine {
   /// the same tokens. False if it has ended, or is paused (or not) already.
   bool hold(RequestId request) { return open_.hold(request, cache_.ledger()); }
   bool resume(RequestId request) { return open_.resume(request); }
+
+  /// A running request as data, with which another engine goes on: submit(request_of(snapshot)). Here it goes on, too;
+  /// cancel it with FinishReason::moved. Error unsupported, with the field's name, where it holds code: a logits
+  /// processor, or a constraint without its source.
+  Snapshot snapshot(RequestId request) const { return open_.snapshot(request, full_fingerprint()); }
+  /// The progress of a running request, for Request::begun of the same request.
+  AnswerProgress progress(RequestId request) const { return open_.progress(request, full_fingerprint()); }
 
   /// Runs one step of at most token_budget rows. The events are valid until the next call. It does nothing and returns
   /// none where no request is open, or the scheduler waits for more of them (StaticPolicy).
@@ -212,11 +220,14 @@ class Engine : private detail::SteppedEngine {
 
   /// The canonical name of the numeric class (numeric_class_of).
   std::string numeric_class() const {
+    const auto with = [&]<class Element>(std::type_identity<Element>) {
+      return numeric_class_of<Model, WeightP, HeadP, Element, AttentionP, DeviceP>(config_, attention_);
+    };
     std::string name;
     if constexpr (ChoosesElement<CacheViewT>)
-      name = with_kv_type(cache_.shape().element, [&]<class E>(std::type_identity<E>) { return class_with<E>(); });
+      name = with_kv_type(cache_.shape().element, with);
     else
-      name = class_with<typename CacheViewT::Element>();
+      name = with(std::type_identity<typename CacheViewT::Element>());
     if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) {
       static_assert(NamesArchitecture<DeviceP>,
                     "tenon: this Device lacks architecture(), which formats and attentions on tensor cores need; see "
@@ -235,18 +246,6 @@ class Engine : private detail::SteppedEngine {
   std::string fingerprint() const { return short_fingerprint(full_fingerprint()); }  ///< "fp_" and 16 of the digits
 
  private:
-  // An element or attention chosen at run time counts like the same type.
-  template <class Element>
-  std::string class_with() const {
-    const auto of = [&]<class A>(const A& attention) {
-      return numeric_class_of<Model, WeightP, HeadP, Element, A, DeviceP>(config_, attention);
-    };
-    if constexpr (std::is_same_v<AttentionP, AnyAttention>)
-      return attention_.direct ? of(DirectAttention{}) : of(FlashAttention{});
-    else
-      return of(attention_);
-  }
-
   // ---- for generate() and complete()
   RequestId take(Request request) final { return submit(std::move(request)); }
   bool has_lease(Request& request, bool others_run) final { return take_lease(*this, request, others_run); }

@@ -10,6 +10,7 @@
 #include "tenon/core/numeric_class.h"
 #include "tenon/model/config.h"
 #include "tenon/model/with_model.h"
+#include "tenon/ops/attention.h"
 #include "tenon/tokenizer/bpe.h"
 
 namespace tenon {
@@ -69,9 +70,14 @@ std::string hex_of(std::uint64_t bits);
 }  // namespace detail
 
 /// The canonical name of an engine's numeric class, such as "numerics 1, family gpt2, weights int8, head float32, kv
-/// float32, attention flash, device exact". An attention with values has their bits after its name.
+/// float32, attention flash, device exact". An attention with values has their bits after its name. An attention that
+/// was chosen at run time counts like the same type.
 template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
 std::string numeric_class_of(const ModelConfig& config, [[maybe_unused]] const AttentionP& attention) {
+  if constexpr (std::is_same_v<AttentionP, AnyAttention>) {
+    if (attention.direct) return numeric_class_of<Model, WeightP, HeadP, Element, DirectAttention, DeviceP>(config, {});
+    return numeric_class_of<Model, WeightP, HeadP, Element, FlashAttention, DeviceP>(config, {});
+  }
   std::string name = "numerics " + std::to_string(kNumericsVersion);
   const auto add = [&name](const char* axis, std::string_view of) {
     name.append(", ").append(axis).append(" ").append(of);

@@ -42,9 +42,10 @@ class OpenSequences {
   /// The texts that ended since the last call.
   std::vector<EndedText> take_ended() { return std::exchange(ended_, {}); }
 
-  /// Takes all sequences of a request, or none where it throws.
+  /// Takes all sequences of a request, or none where it throws. They go on after PreparedRequest::begun.
   template <CacheLedger L>
-  void open(RequestId id, const PreparedRequest& request, const Tokenizer* tokenizer, L& ledger) {
+  void open(RequestId id, const PreparedRequest& request, const Tokenizer* tokenizer, const std::vector<TokenId>& eos,
+            L& ledger) {
     std::vector<SeqId> choices;
     choices.reserve(static_cast<std::size_t>(request.sequences()));
     try {
@@ -53,6 +54,12 @@ class OpenSequences {
         choices.push_back(queue_.add(request.sequence(id, choice, parent), ledger));
       }
       active_.open(id, request, choices, tokenizer);
+      for (std::size_t i = 0; request.begun() && i < choices.size(); ++i) {
+        const auto ended = active_.take_up(choices[i], request, eos);
+        if (!ended) continue;
+        active_.finish_again(choices[i], *ended, request);
+        remove(choices[i], ledger);
+      }
     } catch (...) {
       for (const SeqId seq : choices) queue_.cancel(seq, ledger);
       active_.forget(id, choices);
@@ -60,13 +67,32 @@ class OpenSequences {
     }
   }
 
+  /// As Engine::snapshot and progress. fingerprint: of the engine, long.
+  Snapshot snapshot(RequestId request, const std::string& fingerprint) const {
+    Snapshot snapshot = active_.snapshot(request);
+    snapshot.progress.fingerprint = fingerprint;
+    const Sequence& any = queue_.sequence(active_.writing(request)->front());
+    snapshot.request.input_ids.assign(any.tokens.begin(), any.tokens.begin() + any.prompt_tokens);
+    return snapshot;
+  }
+  AnswerProgress progress(RequestId request, const std::string& fingerprint) const {
+    AnswerProgress progress = active_.progress(request);
+    progress.fingerprint = fingerprint;
+    return progress;
+  }
+
   /// As Engine::cancel, hold and resume.
   template <CacheLedger L>
   bool cancel(RequestId request, FinishReason reason, L& ledger) {
     const auto* writing = active_.writing(request);
     if (!writing) return false;
-    for (const SeqId seq : std::vector<SeqId>(*writing))
-      finish(seq, reason, ledger, active_.output(seq).text().finish());
+    const std::vector<SeqId> all = *writing;
+    if (reason == FinishReason::moved) {
+      active_.move_out(request);
+      for (const SeqId seq : all) remove(seq, ledger);
+      return true;
+    }
+    for (const SeqId seq : all) finish(seq, reason, ledger, active_.output(seq).text().finish());
     return true;
   }
   template <CacheLedger L>

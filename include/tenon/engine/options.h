@@ -32,13 +32,13 @@ struct EngineOptions {
   AdapterOptions adapters = {};         ///< limits of the adapters on the device, and where their folders are
   std::vector<AdapterUse> merged = {};  ///< adapters that `Adapter<MergedLoRA>` adds to the weights at load
   bool prefix_reuse = true;             ///< prompts may start with a cached prefix; the answers are the same
-  /// Devices that pick tokens themselves get the next step before this step's tokens reach the host.
+  /// Devices that sample on their own get the next step launched before this step's tokens reach the host.
   bool run_ahead = true;
-  /// Most tokens of a sequence that Draft<P> or a constraint guesses for one step; 0: none, nor any of
-  /// Request::prediction. Devices that pick tokens themselves verify none.
+  /// Most tokens guessed for one sequence in one step, by Draft<P> or a constraint. 0: no guesses, and
+  /// Request::prediction is not used. Devices that sample on their own verify no guesses.
   int draft_tokens = 16;
-  /// Guesses are verified where they promise at least this many times the tokens a second, by the cost of steps that
-  /// the engine measures. 0: all are.
+  /// Guesses are verified if they should raise the tokens a second by at least this factor. The engine estimates it
+  /// from measured step times. 0: all are verified.
   double draft_gain = 1.02;
   StepObserver on_step = {};  ///< called after each step with its rows; empty: costs nothing
 };

@@ -361,15 +361,19 @@ class Picker {
       if (row.gone || row.position >= queue.sequence(row.seq).known()) continue;  // a guess: perhaps not in the text
       active.output(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
-    device.pool().share(count, 1, [&](int begin, int end, int thread) {
+    // Pieces of two rows, which are hashed side by side, where each thread has several.
+    const int grain = count >= 4 * static_cast<int>(samplers_.size()) ? 2 : 1;
+    device.pool().share(count, grain, [&](int begin, int end, int thread) {
+      detail::RowDigests digests;
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + skip + i)];
         PickOutcome& outcome = outcomes_[index(first + skip + i)];
-        if (row.pick && undecided_[index(skip + i)] && outcome.failure.empty()) {
-          outcome = sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq),
-                           active);
-        }
+        if (!row.pick || !undecided_[index(skip + i)] || !outcome.failure.empty()) continue;
+        outcome =
+            sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq), active);
+        if (active.output(row.seq).options().receipt && outcome.pick) digests.add(values(i), outcome.row_digest);
       }
+      digests.finish();
     });
   }
 
@@ -391,7 +395,6 @@ class Picker {
       const SampleInput in = input(row, logits, mask, s, active);
       out.pick = sampler.sample(in);
       if (in.options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
-      if (in.options.receipt) out.row_digest = detail::digest_of_row(logits);
     });
     if (failure) out = failed(*failure);
     return out;

@@ -6,7 +6,9 @@
 
 #include "tenon/core/require.h"
 #include "tenon/engine/prepared_request.h"
+#include "tenon/engine/progress.h"
 #include "tenon/engine/receipt.h"
+#include "tenon/io/file.h"
 #include "tenon/io/sha256.h"
 #include "tenon/tokenizer/unicode.h"
 
@@ -79,13 +81,32 @@ TENON_INLINE void check_constraint(const Request& request, int vocab) {
   }
 }
 
+TENON_INLINE bool is_utf8(const std::string& text) { return sanitize_utf8(text) == text; }
+
+// Progress from another engine must fit the request.
+TENON_INLINE void check_begun(const Request& request, int vocab) {
+  if (!request.begun) return;
+  const Options& o = request.options;
+  const auto check = [](bool holds, const char* needed) { require(holds, "begun", needed); };
+  check(request.begun->choices.size() == static_cast<std::size_t>(std::max(o.n, o.best_of)),
+        "must have all choices of the request");
+  for (const ChoiceProgress& each : request.begun->choices) {
+    const std::size_t ids = each.ids.size(), listed = o.top_logprobs >= 0 || o.best_of > o.n ? ids : 0;
+    check(ids <= static_cast<std::size_t>(o.max_new_tokens), "has more tokens than max_new_tokens");
+    check(std::all_of(each.ids.begin(), each.ids.end(), [vocab](TokenId id) { return id >= 0 && id < vocab; }),
+          "has a token outside the vocabulary");
+    check(each.logprobs.size() == listed && each.top_logprobs.size() == listed,
+          "must have log-probabilities of its tokens if the request asks for them or for best_of, and else none");
+    check(each.chain.size() == (o.receipt ? ids : 0), "must have a link for each token if a receipt is asked for");
+  }
+}
+
 // A receipt holds all that decides the answer. It cannot hold code.
 TENON_INLINE void check_receipt(const Request& request) {
   if (!request.options.receipt) return;
   require(!request.logits_processor, "receipt", "cannot be given beside a logits processor, because that is code");
   require(!request.constraint || !request.constraint_source.kind.empty(), "receipt",
           "cannot be given beside a constraint of which the request has no text (constraint_source)");
-  const auto is_utf8 = [](const std::string& text) { return sanitize_utf8(text) == text; };
   require(is_utf8(request.constraint_source.text) &&
               std::all_of(request.options.stop.begin(), request.options.stop.end(), is_utf8),
           "receipt", "needs stop strings and constraints in UTF-8, because it is JSON");
@@ -123,6 +144,7 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
   detail::check_positions(o, prepared.tokens().size(), limits);
   detail::check_constraint(prepared.request_, limits.config.vocab);
   detail::check_heads(prepared.request_, limits.config);
+  detail::check_begun(prepared.request_, limits.config.vocab);
   prepared.prediction_ = detail::prediction_of(prepared.request_, limits.config.positions);
   detail::check_receipt(prepared.request_);
   prepared.pad_ = limits.config.pad;
@@ -147,6 +169,7 @@ TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, Seq
   return {.request = id,
           .choice = choice,
           .tokens = tokens(),
+          .generated = begun() ? begun()->choices[static_cast<std::size_t>(choice)].ids : std::vector<TokenId>(),
           .max_new_tokens = o.max_new_tokens,
           .arrival = Clock::now(),
           .adapter = lease().tenant,
@@ -198,8 +221,38 @@ TENON_INLINE void PreparedRequest::set_head(std::shared_ptr<const ClassifierHead
 }
 
 TENON_INLINE void PreparedRequest::set_lease(AdapterLease lease) {
+  detail::require(!begun() || lease.digests == begun()->digests, "adapters",
+                  "have other contents than those that the answer began with");
   adapters_from_ = lease.invocation.empty() ? 0 : detail::last_occurrence(tokens(), lease.invocation);
   request_.lease = std::move(lease);
+}
+
+TENON_INLINE void PreparedRequest::check_begun(const std::string& fingerprint) const {
+  if (!begun() || begun()->fingerprint == fingerprint) return;
+  throw Error(Error::Kind::invalid_request, "fingerprint",
+              "is " + printable(begun()->fingerprint, 80) + " of the engine that began the answer, and " + fingerprint +
+                  " here: the rest could have other bits");
+}
+
+TENON_INLINE Request PreparedRequest::data() const {
+  Request data;
+  data.adapters = request_.adapters;
+  if (constraint()) data.constraint_source = request_.constraint_source;
+  data.options = request_.options;
+  return data;
+}
+
+TENON_INLINE std::string PreparedRequest::immovable() const {
+  const auto all_utf8 = [](const auto& list, auto text_of) {
+    return std::all_of(list.begin(), list.end(), [&](const auto& each) { return detail::is_utf8(text_of(each)); });
+  };
+  if (logits_processor()) return "logits_processor";
+  const ConstraintSource& source = request_.constraint_source;
+  if (constraint() && (source.kind.empty() || !detail::is_utf8(source.kind) || !detail::is_utf8(source.text)))
+    return "constraint";
+  if (!all_utf8(options().stop, [](const std::string& text) { return text; })) return "stop";
+  if (!all_utf8(adapters(), [](const AdapterUse& use) { return use.name; })) return "adapters";
+  return detail::is_utf8(options().cache_salt) ? "" : "cache_salt";
 }
 
 TENON_INLINE void PreparedRequest::begin_receipt(const std::string& fingerprint) {

@@ -35,6 +35,15 @@ class PreparedRequest {
   const std::vector<AdapterUse>& adapters() const { return request_.adapters; }
   const Constraint* constraint() const { return request_.constraint.get(); }  ///< null: any tokens
   const AnyLogitsProcessor& logits_processor() const { return request_.logits_processor; }
+  /// Request::begun; null: nothing.
+  const std::shared_ptr<const AnswerProgress>& begun() const { return request_.begun; }
+  bool repeats_begun() const { return request_.repeats_begun; }
+  /// Error invalid_request, `fingerprint`, where begun() is of another engine.
+  void check_begun(const std::string& fingerprint) const;
+  /// The request without its prompt, its prediction and its code.
+  Request data() const;
+  /// The field that cannot be written as JSON, because it is code or no UTF-8; empty: all can.
+  std::string immovable() const;
   /// Request::prediction; null: none.
   const std::shared_ptr<const std::vector<TokenId>>& prediction() const { return prediction_; }
   /// DraftState::group.
@@ -42,6 +51,7 @@ class PreparedRequest {
 
   /// The lease of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }
+  /// Error invalid_request, `adapters`, where begun() has adapters of other contents.
   void set_lease(AdapterLease lease);
 
   /// Chooses the classification head: that of the lease, else `head`, the model's own (null: it has none). Call it

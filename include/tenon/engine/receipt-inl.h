@@ -54,7 +54,7 @@ inline constexpr BoolOption kBoolOptions[] = {
     {"finish_within_budget", &Options::finish_within_budget},
 };
 
-// The shortest decimal number that reads back as `value`: 0.8 and not 0.800000011920929.
+// 0.8 and not 0.800000011920929.
 TENON_INLINE double shortest_double(float value) {
   std::array<char, 64> text;
   const auto written = std::to_chars(text.data(), text.data() + text.size(), value);
@@ -110,18 +110,23 @@ TENON_INLINE std::vector<std::uint32_t> words_of(const Fields& fields, const std
   return words;
 }
 
-TENON_INLINE Sha256::Digest digest_of(const Fields& fields, const std::string& key) {
-  const std::vector<std::uint32_t> words = words_of(fields, key);
+TENON_INLINE std::optional<Sha256::Digest> digest_from(std::string_view digits) {
   Sha256::Digest digest{};
-  if (words.size() != digest.size() / 4) fields.refuse(key, "must have 64 hexadecimal digits");
+  if (digits.size() != 2 * digest.size() || digits.find_first_not_of("0123456789abcdef") != digits.npos) return {};
   for (std::size_t i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<std::uint8_t>(words[i / 4] >> (24 - 8 * (i % 4)));
+    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, digest[i], 16);
   return digest;
+}
+
+TENON_INLINE Sha256::Digest digest_of(const Fields& fields, const std::string& key) {
+  const auto digest = digest_from(fields.string(key));
+  if (!digest) fields.refuse(key, "must have 64 lower-case hexadecimal digits");
+  return *digest;
 }
 
 TENON_INLINE void refuse_other_fields(const Fields& fields, std::set<std::string_view> known) {
   for (const auto& [key, value] : fields.json().items())
-    if (!known.contains(key)) fields.refuse(key, "is an unknown field of a receipt");
+    if (!known.contains(key)) fields.refuse(key, "is unknown");
 }
 
 TENON_INLINE float float_of(const Fields& fields, const char* key) {
@@ -228,8 +233,12 @@ TENON_INLINE ReceiptWriter::ReceiptWriter(Receipt begun) : receipt_(std::move(be
 }
 
 TENON_INLINE void ReceiptWriter::add(TokenId token, const Sha256::Digest& row) {
-  receipt_.digest =
-      Sha256().update(std::as_bytes(std::span(receipt_.digest))).update(std::as_bytes(std::span(row))).digest();
+  add_link(token,
+           Sha256().update(std::as_bytes(std::span(receipt_.digest))).update(std::as_bytes(std::span(row))).digest());
+}
+
+TENON_INLINE void ReceiptWriter::add_link(TokenId token, const Sha256::Digest& link) {
+  receipt_.digest = link;
   receipt_.ids.push_back(token);
   receipt_.links.push_back(first_word(receipt_.digest));
   receipt_.chain.push_back(receipt_.digest);
@@ -251,6 +260,23 @@ TENON_INLINE Sha256::Digest digest_of_row(std::span<const float> logits) {
     hash.update(bytes);
   }
   return hash.digest();
+}
+
+TENON_INLINE void RowDigests::add(std::span<const float> row, Sha256::Digest& to) {
+  if (to_ == nullptr) {
+    waiting_ = row, to_ = &to;
+  } else if constexpr (std::endian::native == std::endian::little) {
+    const auto digests = Sha256::both(std::as_bytes(waiting_), std::as_bytes(row));
+    *std::exchange(to_, nullptr) = digests[0];
+    to = digests[1];
+  } else {
+    finish();
+    to = digest_of_row(row);
+  }
+}
+
+TENON_INLINE void RowDigests::finish() {
+  if (to_ != nullptr) *std::exchange(to_, nullptr) = digest_of_row(waiting_);
 }
 
 }  // namespace detail

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,8 @@
 #include "tenon/io/sha256.h"
 
 namespace tenon {
+
+class Fields;  // io/fields.h
 
 /// An adapter of an answer.
 struct ReceiptAdapter {
@@ -74,6 +78,23 @@ namespace detail {
 // The options that decide tokens; the others have their defaults.
 Options deciding(const Options& options);
 
+// The same as JSON. logit_bias must be finite.
+Json json_of_options(const Options& options);
+// Error of `fields` where one is missing, unknown or out of range. Options::receipt is true.
+Options options_from(const Fields& fields);
+
+// Error of `fields` for a member that is not known.
+void refuse_other_fields(const Fields& fields, std::set<std::string_view> known);
+
+// A finite float32.
+float float_of(const Fields& fields, const char* key);
+
+// A finite float32, in as few digits as read back as the same bits.
+double shortest_double(float value);
+
+// The value of 64 lower-case hexadecimal digits; empty: they are none.
+std::optional<Sha256::Digest> digest_from(std::string_view digits);
+
 // The first four bytes of a link, as `links` has them.
 std::uint32_t first_word(const Sha256::Digest& digest);
 
@@ -86,6 +107,11 @@ class ReceiptWriter {
   // A new token. row: SHA-256 of the logits that it was picked from.
   void add(TokenId token, const Sha256::Digest& row);
 
+  // A token with its link.
+  void add_link(TokenId token, const Sha256::Digest& link);
+
+  const std::vector<Sha256::Digest>& chain() const { return receipt_.chain; }
+
   std::shared_ptr<const Receipt> finished(FinishReason reason) const;
 
  private:
@@ -94,6 +120,18 @@ class ReceiptWriter {
 
 // SHA-256 of a row of logits, as float32 in little-endian order.
 Sha256::Digest digest_of_row(std::span<const float> logits);
+
+// Computes digests of rows of one length, in pairs: Sha256::both.
+class RowDigests {
+ public:
+  // Writes the digest now or later; `row` and `to` must stay until finish().
+  void add(std::span<const float> row, Sha256::Digest& to);
+  void finish();
+
+ private:
+  std::span<const float> waiting_;
+  Sha256::Digest* to_ = nullptr;  // of the waiting row; null: none waits
+};
 
 }  // namespace detail
 }  // namespace tenon

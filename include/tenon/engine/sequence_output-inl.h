@@ -61,6 +61,7 @@ TENON_INLINE void SequenceOutput::score(int position, std::span<const TokenId> p
 
 TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const std::vector<TokenId>& eos, bool full) {
   // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
+  so_far_.ids.push_back(token);
   const bool ends = holds(options_.stop_ids, token) || ((!options_.ignore_eos || constraint_) && holds(eos, token));
   if (constraint_ && !ends) constraint_->advance(token);
   const bool complete = constraint_ && !ends && constraint_->must_end();
@@ -74,9 +75,51 @@ TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const 
   return written;
 }
 
-TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
+TENON_INLINE void SequenceOutput::take_up(const ChoiceProgress& begun, const std::shared_ptr<const Scores>& scores) {
+  so_far_.logits_hash = begun.logits_hash;
+  if (receipt_)
+    for (std::size_t i = 0; i < begun.ids.size(); ++i) receipt_->add_link(begun.ids[i], begun.chain[i]);
+  if (scores_ && scores) scores_ = std::make_shared<Scores>(*scores);
+}
+
+// mask_within() comes before each token, as where the token was picked: must_end() depends on it.
+TENON_INLINE SequenceOutput::Written SequenceOutput::write_again(TokenId token, const std::vector<TokenId>& eos,
+                                                                 int remaining) {
+  if (constraint_) {
+    const auto mask = options_.finish_within_budget ? constraint_->mask_within(remaining) : constraint_->mask();
+    const auto word = static_cast<std::size_t>(token) / 32;
+    detail::require(word < mask.size() && (mask[word] >> (token % 32) & 1u) != 0, "begun",
+                    "has a token that the constraint does not allow");
+  }
+  return write(token, eos, remaining == 1);
+}
+
+TENON_INLINE ChoiceProgress SequenceOutput::progress() const {
+  ChoiceProgress progress = so_far_;
+  if (receipt_) progress.chain = receipt_->chain();
+  return progress;
+}
+
+TENON_INLINE void SequenceOutput::list(float logprob, const std::vector<TokenLogprob>& top) {
+  if (options_.top_logprobs < 0) return;
+  so_far_.logprobs.push_back(logprob);
+  so_far_.top_logprobs.push_back(top);
+}
+
+TENON_INLINE std::shared_ptr<const Scores> SequenceOutput::first_scores() {
+  if (options_.prompt_logprobs < 0 || scores_ended_) return nullptr;
+  end_scores();
+  return scores_;
+}
+
+TENON_INLINE void SequenceOutput::end_scores() {
+  if (std::exchange(scores_ended_, true)) return;
   if (pool_.pools()) pool_.store(*scores_);
   if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
+}
+
+TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
+  end_scores();
   Event event{.kind = Event::Kind::finished,
               .request = request_,
               .choice = choice_,
@@ -85,7 +128,7 @@ TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string tex
               .scores = scores_,
               .guesses = guesses_.counts(),
               .started = started_};
-  if (options_.logits_hash) event.logits_hash = logits_hash_;
+  if (options_.logits_hash) event.logits_hash = so_far_.logits_hash;
   if (receipt_) event.receipt = receipt_->finished(reason);
   return event;
 }

@@ -11,6 +11,7 @@
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/guess_record.h"
+#include "tenon/engine/progress.h"
 #include "tenon/engine/receipt.h"
 #include "tenon/engine/row_pool.h"
 #include "tenon/engine/stop_matcher.h"
@@ -57,13 +58,30 @@ class SequenceOutput {
   /// Adds a picked token. full: max_new_tokens is reached. Throws what the constraint throws.
   Written write(TokenId token, const std::vector<TokenId>& eos, bool full);
 
+  /// Takes up what another engine has computed, before write_again() for each of its tokens. scores: of the prompt, if
+  /// the sequence has ended and the request asks for them.
+  void take_up(const ChoiceProgress& begun, const std::shared_ptr<const Scores>& scores);
+  /// As write(). remaining: new tokens before max_new_tokens is reached, this one included. Error invalid_request where
+  /// the constraint does not allow the token.
+  Written write_again(TokenId token, const std::vector<TokenId>& eos, int remaining);
+
+  /// The tokens so far and what belongs to them, for another engine.
+  ChoiceProgress progress() const;
+
+  /// Adds the log-probabilities of the token that was written last.
+  void list(float logprob, const std::vector<TokenLogprob>& top);
+
   /// row_hash: hash64 of the raw logits that a new token was drawn from, if options().logits_hash.
-  void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
+  void add_to_hash(std::uint64_t row_hash) { so_far_.logits_hash = mix64(so_far_.logits_hash ^ row_hash); }
 
   /// row: SHA-256 of the raw logits that `token` was picked from, if options().receipt.
   void add_to_receipt(TokenId token, const Sha256::Digest& row) {
     if (receipt_) receipt_->add(token, row);
   }
+
+  /// The scores of the prompt for the event of the first token that is picked here, if options().prompt_logprobs asks
+  /// for them. Null for later tokens.
+  std::shared_ptr<const Scores> first_scores();
 
   /// The event that ends the sequence.
   Event finished(FinishReason reason, std::string text = {});
@@ -72,6 +90,8 @@ class SequenceOutput {
   static bool holds(const std::vector<TokenId>& ids, TokenId token);
 
   bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
+
+  void end_scores();  // nothing writes scores_ after it: another thread may read them
 
   // Scores a prompt token by the logits, [vocab], before it.
   void score_token(TokenId token, std::span<const float> logits);
@@ -88,8 +108,9 @@ class SequenceOutput {
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored
   double nll_sum_ = 0;
-  std::uint64_t logits_hash_ = 0;
+  bool scores_ended_ = false;
   std::optional<detail::ReceiptWriter> receipt_;  // empty: none is asked for
+  ChoiceProgress so_far_;                         // without its chain, which receipt_ has
   std::string failure_;
   TimePoint started_{};
 };

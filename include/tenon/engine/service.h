@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "tenon/engine/prepared_request.h"
 #include "tenon/engine/service_inbox.h"
 #include "tenon/engine/service_loop.h"
+#include "tenon/engine/snapshot.h"
 
 namespace tenon {
 
@@ -42,9 +44,9 @@ struct SubmitOptions {
 /// Failures. A step that throws ends all open requests with its message, and the service goes on with new ones. After
 /// two such steps in a row it is unhealthy (stats), until one succeeds.
 ///
-/// fork(). A child process has a copy of the service without its thread. There submit, close, drain, drain_for, stop
-/// and stats throw Error unsupported, `service`. config and tokenizer work. The destructor waits for no thread and
-/// releases nothing.
+/// fork(). A child process has a copy of the service without its thread. There submit, snapshot, restore, close, drain,
+/// drain_for, stop and stats throw Error unsupported, `service`. config and tokenizer work. The destructor waits for no
+/// thread and releases nothing.
 template <class E>
 class Service {
   static_assert(
@@ -100,6 +102,29 @@ class Service {
     }
     inbox_->accept(answer);
     return AnswerStream(inbox_, std::move(answer));
+  }
+
+  /// Takes an open request (AnswerStream::id) out, so that another service or process goes on with it. Its stream gives
+  /// the events of all tokens of the snapshot, and then an end with the reason `moved`. Waits for a step. Errors: as
+  /// Engine::snapshot, and then the request goes on here; invalid_request, `request`, if it is not open; in a callback.
+  Snapshot snapshot(RequestId request) requires MovesRequests<E> {
+    return take_out<Snapshot>(request, [](const E& engine, RequestId id) { return engine.snapshot(id); });
+  }
+  /// Likewise, without the request itself, which may hold code: the caller makes it again, with Request::begun.
+  AnswerProgress take_progress(RequestId request) requires MovesRequests<E> {
+    return take_out<AnswerProgress>(request, [](const E& engine, RequestId id) { return engine.progress(id); });
+  }
+  /// Goes on where a snapshot was taken: the stream gives the events after those of the snapshot, the same as there.
+  /// `make` makes its constraint. Waits for a step. Errors: as submit() and request_of(); invalid_request,
+  /// `fingerprint` or `adapters`, where this engine, or an adapter here, has other contents; in a callback.
+  AnswerStream restore(const Snapshot& snapshot, SubmitOptions options = {},
+                       const ConstraintMaker& make = {}) requires MovesRequests<E> {
+    Request request = request_of(snapshot, make);
+    run_on_thread([&] {
+      if (request.begun->fingerprint != std::string(engine_->full_fingerprint()))
+        throw Error(Error::Kind::invalid_request, "fingerprint", "of the snapshot is not that of this engine");
+    });
+    return submit(std::move(request), std::move(options));
   }
 
   /// Refuses new requests from now on; open ones go on. Does not wait.
@@ -159,6 +184,21 @@ class Service {
                                     .deadline = options.deadline,
                                     .on_event = std::move(options.on_event)};
     return std::make_shared<detail::AnswerBuffer>(std::move(settings), std::move(prepared));
+  }
+
+  template <class Taken, class Of>
+  Taken take_out(RequestId request, const Of& of) {
+    std::optional<Taken> taken;
+    run_on_thread([&] { taken = loop_->take_out(request, of); });
+    return *std::move(taken);
+  }
+
+  // Runs job() between two steps, and waits for it.
+  template <class Job>
+  void run_on_thread(Job job) {
+    inbox_->refuse_child();
+    detail::require(!inbox_->on_service_thread(), "service", "would wait for its own thread");
+    inbox_->run(job);
   }
 
   bool drain_until(TimePoint until) {

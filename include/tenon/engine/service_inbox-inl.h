@@ -60,6 +60,23 @@ TENON_INLINE void ServiceInbox::post(const AnswerPointer& answer) noexcept {
   bell_.notify_one();
 }
 
+TENON_INLINE void ServiceInbox::run(std::function<void()> job) {
+  std::packaged_task<void()> task(std::move(job));
+  std::future<void> ran = task.get_future();
+  {
+    std::lock_guard lock(mutex_);
+    if (!stats_.stopped) jobs_.push_back(std::move(task));
+    rung_ = true;
+  }
+  bell_.notify_one();
+  task = {};  // if it is still here, its future fails
+  try {
+    ran.get();
+  } catch (const std::future_error&) {
+    throw Error(Error::Kind::overloaded, "service", "has stopped");
+  }
+}
+
 TENON_INLINE bool ServiceInbox::wait_stopped(TimePoint until) {
   std::unique_lock lock(mutex_);
   const auto ended = [&] { return stats_.stopped; };
@@ -90,6 +107,7 @@ TENON_INLINE void ServiceInbox::take(Mail& mail) {
   std::lock_guard lock(mutex_);
   mail.requests.swap(requests_);
   mail.posted = std::exchange(posted_, nullptr);
+  mail.jobs = std::exchange(jobs_, {});
   mail.draining = stats_.draining;
   mail.stopping = stopping_;
   rung_ = false;
@@ -117,8 +135,10 @@ TENON_INLINE void ServiceInbox::wait(TimePoint until) {
 
 TENON_INLINE void ServiceInbox::end() {
   AnswerPointer list;
+  std::vector<std::packaged_task<void()>> lost;  // whose callers are told
   {
     std::lock_guard lock(mutex_);
+    lost.swap(jobs_);
     stats_.draining = stats_.stopped = true;
     thread_ = std::thread::id();
     work_began_.reset();

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -47,6 +49,7 @@ struct ServiceStats {
   std::uint64_t finished = 0;   ///< at their length or a stop
   std::uint64_t cancelled = 0;  ///< stalled ones included
   std::uint64_t expired = 0;    ///< at their deadline
+  std::uint64_t moved = 0;      ///< to another service (Service::snapshot)
   std::uint64_t failed = 0;     ///< by an error
   std::uint64_t holds = 0;      ///< times that a full buffer held a request
   std::uint64_t stalled = 0;    ///< held requests that stall_timeout ended
@@ -88,6 +91,10 @@ class ServiceInbox {
   // allocated.
   void post(const AnswerPointer& answer) noexcept;
 
+  // Runs job() on the service's thread, between two steps, and returns when it has run. Throws what it throws, and
+  // Error overloaded where the service has stopped.
+  void run(std::function<void()> job);
+
   void close() { order(/*stop=*/false); }
   void stop() { order(/*stop=*/true); }
 
@@ -107,6 +114,7 @@ class ServiceInbox {
   struct Mail {
     std::vector<AnswerPointer> requests;  // in order of arrival
     AnswerPointer posted;                 // the first of a list
+    std::vector<std::packaged_task<void()>> jobs;
     bool draining = false, stopping = false;
   };
 
@@ -147,6 +155,7 @@ class ServiceInbox {
   std::condition_variable bell_, stopped_;
   std::vector<AnswerPointer> requests_;
   AnswerPointer posted_;
+  std::vector<std::packaged_task<void()>> jobs_;
   bool rung_ = false;
   bool stopping_ = false;
   RequestId next_id_ = 1;

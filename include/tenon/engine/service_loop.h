@@ -17,7 +17,9 @@
 #include "tenon/core/error.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/failure.h"
+#include "tenon/engine/progress.h"
 #include "tenon/engine/service_inbox.h"
+#include "tenon/engine/snapshot.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
 
@@ -46,6 +48,14 @@ concept LeasesAdapters = ServesRequests<E> && requires(E& engine, std::span<cons
   { engine.lease(uses, std::move(patience)) } -> std::same_as<AdapterLease>;
 };
 
+// An engine whose requests go on in another one (Engine::snapshot).
+template <class E>
+concept MovesRequests = ServesRequests<E> && requires(const E& state, RequestId request) {
+  { state.snapshot(request) } -> std::same_as<Snapshot>;
+  { state.progress(request) } -> std::same_as<AnswerProgress>;
+  { state.full_fingerprint() } -> std::convertible_to<std::string>;
+};
+
 namespace detail {
 
 // Used by one thread, except the inbox. No exception ends the thread: it ends requests.
@@ -63,6 +73,8 @@ class ServiceLoop {
       for (auto& answer : mail.requests) admit(std::move(answer), mail.stopping);
       mail.requests.clear();
       while (const AnswerPointer answer = inbox_.next(mail.posted)) guarded([&] { attend(*answer); });
+      for (auto& job : mail.jobs) job();
+      mail.jobs.clear();
       if (mail.stopping) break;
       guarded([&] {
         if (mail.draining) engine_.set_draining(true);
@@ -76,6 +88,19 @@ class ServiceLoop {
     }
     cancel_all();
     inbox_.end();
+  }
+
+  // For jobs (ServiceInbox::run). Ends a request with the reason `moved` after of(engine, id there), which it returns.
+  // Error invalid_request, `request`, if it is not open here. Where of() throws, the request goes on.
+  template <class Of>
+  auto take_out(RequestId request, const Of& of) {
+    const auto found = std::find_if(open_.begin(), open_.end(), [request](const auto& each) {
+      return each.second.answer->settings().id == request && !each.second.cancelled;
+    });
+    require(found != open_.end(), "request", "is not open: it has ended, or is another service's");
+    auto taken = of(std::as_const(engine_), found->first);
+    guarded([&] { cancel(found->second, FinishReason::moved); });
+    return taken;
   }
 
  private:
@@ -337,6 +362,8 @@ class ServiceLoop {
       ++s.expired;
     else if (reason == FinishReason::cancelled)
       ++s.cancelled;
+    else if (reason == FinishReason::moved)
+      ++s.moved;
     else
       ++s.finished;
   }

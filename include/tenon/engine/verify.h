@@ -25,15 +25,15 @@ struct ReceiptCheck {
   std::string why = {};
 };
 
-/// Makes a constraint from its source. It may throw Error.
-using ConstraintMaker = std::function<std::shared_ptr<const Constraint>(const ConstraintSource&)>;
-
 /// The request of a receipt, without its constraint.
 Request request_of(const Receipt& receipt);
 
 /// Compares what does not need the model: the fingerprint, the digests of the adapters (`digests`, in the order of the
 /// receipt), and the digest over all fields of the request.
 ReceiptCheck check_request(const Receipt& receipt, std::string_view fingerprint, std::span<const std::string> digests);
+
+/// Compares request_digest alone.
+ReceiptCheck check_request_digest(const Receipt& receipt);
 
 /// Compares a receipt with what was computed again from its request: at each position the link of the chain, then the
 /// token; then the finish reason and the last link.
@@ -97,7 +97,9 @@ class ReceiptVerifier {
       open_.emplace(id, Open{index});
       if (is_cut(receipt) && receipt.ids.empty()) engine_.cancel(id, receipt.reason);  // before its first step
     } catch (const Error& error) {
-      checks_[index] = failed_check(error);
+      // An adapter may be refused because the request was changed, as one that takes no weight: the change is named.
+      checks_[index] = check_request_digest(receipt);
+      if (checks_[index].holds) checks_[index] = failed_check(error);
     }
     return true;
   }

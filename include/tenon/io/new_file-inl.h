@@ -12,7 +12,8 @@
 
 namespace tenon {
 
-TENON_INLINE NewFile::NewFile(const std::filesystem::path& path) : path_(path), name_(file_name_of(path)) {
+TENON_INLINE NewFile::NewFile(const std::filesystem::path& path, ::mode_t mode)
+    : path_(path), name_(file_name_of(path)), mode_(mode) {
   if (open_nameless()) return;
   const int code = take_temporary_name([&] {
     fd_ = open_file(temporary_, O_CREAT | O_EXCL);
@@ -25,6 +26,7 @@ TENON_INLINE NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, std::string())),
       name_(std::move(other.name_)),
+      mode_(other.mode_),
       fd_(std::exchange(other.fd_, -1)),
       settled_(other.settled_) {}
 
@@ -73,10 +75,10 @@ TENON_INLINE void NewFile::publish_all(std::vector<NewFile>& files) {
   }
 }
 
-TENON_INLINE int NewFile::open_file(const std::string& path, int flags) {
+TENON_INLINE int NewFile::open_file(const std::string& path, int flags) const {
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+    fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, mode_);
   } while (fd < 0 && errno == EINTR);
   return fd;
 }

@@ -1,5 +1,6 @@
 // Writes a file that gets its name only when it is complete.
 #pragma once
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -19,8 +20,8 @@ namespace tenon {
 /// Errors: io. They name the file.
 class NewFile {
  public:
-  /// Creates the file in the folder of `path`, which must exist.
-  explicit NewFile(const std::filesystem::path& path);
+  /// Creates the file in the folder of `path`, which must exist. mode: its permissions, less the umask.
+  explicit NewFile(const std::filesystem::path& path, ::mode_t mode = 0666);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
@@ -41,7 +42,7 @@ class NewFile {
   static void publish_all(std::vector<NewFile>& files);
 
  private:
-  static int open_file(const std::string& path, int flags);
+  int open_file(const std::string& path, int flags) const;
 
   // Path of the open file for linkat(), which without it needs a privilege (AT_EMPTY_PATH).
   std::string own_link() const { return "/proc/self/fd/" + std::to_string(fd_); }
@@ -66,6 +67,7 @@ class NewFile {
 
   std::filesystem::path path_;
   std::string temporary_, name_;
+  ::mode_t mode_;
   int fd_ = -1;
   bool settled_ = false;  // settled: on disk, under the temporary name
 };

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 #endif
 
+#include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/sha256.h"
 
@@ -21,10 +22,12 @@ TENON_INLINE Sha256& Sha256::update(std::span<const std::byte> bytes) {
     filled_ += n;
     bytes = bytes.subspan(n);
     if (filled_ < block_.size()) return *this;
-    compress(block_.data());
+    compress(block_.data(), 1);
     filled_ = 0;
   }
-  for (; bytes.size() >= block_.size(); bytes = bytes.subspan(block_.size())) compress(bytes.data());
+  const std::size_t whole = bytes.size() / block_.size();
+  compress(bytes.data(), whole);
+  bytes = bytes.subspan(whole * block_.size());
   std::copy(bytes.begin(), bytes.end(), block_.begin());
   filled_ = bytes.size();
   return *this;
@@ -62,40 +65,77 @@ TENON_INLINE bool Sha256::has_instructions() {
 #endif
 }
 
-TENON_INLINE void Sha256::compress_by_instructions(const std::byte* block) {
-  const auto* const in = reinterpret_cast<const __m128i*>(block);
+#if defined(__x86_64__)
+template <std::size_t kTexts>
+[[gnu::target("sha,sse4.1")]] void Sha256::compress_by_instructions(const std::array<std::uint32_t*, kTexts>& states,
+                                                                    std::array<const std::byte*, kTexts> texts,
+                                                                    std::size_t blocks) {
   const auto* const rounds = reinterpret_cast<const __m128i*>(kRounds.data());
-  auto* const state = reinterpret_cast<__m128i*>(state_.data());
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  const __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128(state), 0xb1);
-  const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(state + 1), 0x1b);
-  const __m128i abef_before = _mm_alignr_epi8(abcd, efgh, 8), cdgh_before = _mm_blend_epi16(efgh, abcd, 0xf0);
-  __m128i abef = abef_before, cdgh = cdgh_before;
-  __m128i w[4];  // the last 16 words of the message schedule
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    __m128i& now = w[i % 4];
-    if (i < 4) {
-      now = _mm_shuffle_epi8(_mm_loadu_si128(in + i), big_endian);
-    } else {
-      const __m128i shifted = _mm_alignr_epi8(w[(i + 3) % 4], w[(i + 2) % 4], 4);
-      now = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) % 4]), shifted), w[(i + 3) % 4]);
-    }
-    const __m128i words = _mm_add_epi32(now, _mm_loadu_si128(rounds + i));
-    cdgh = _mm_sha256rnds2_epu32(cdgh, abef, words);
-    abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(words, 0x0e));
+  __m128i abef[kTexts], cdgh[kTexts];
+  for (std::size_t t = 0; t < kTexts; ++t) {
+    const auto* const state = reinterpret_cast<const __m128i*>(states[t]);
+    const __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128(state), 0xb1);
+    const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(state + 1), 0x1b);
+    abef[t] = _mm_alignr_epi8(abcd, efgh, 8), cdgh[t] = _mm_blend_epi16(efgh, abcd, 0xf0);
   }
-  abef = _mm_shuffle_epi32(_mm_add_epi32(abef, abef_before), 0x1b);
-  cdgh = _mm_shuffle_epi32(_mm_add_epi32(cdgh, cdgh_before), 0xb1);
-  _mm_storeu_si128(state, _mm_blend_epi16(abef, cdgh, 0xf0));
-  _mm_storeu_si128(state + 1, _mm_alignr_epi8(cdgh, abef, 8));
+  for (; blocks > 0; --blocks) {
+    __m128i abef_before[kTexts], cdgh_before[kTexts], words[kTexts];
+    __m128i w[kTexts][4];  // the last 16 words of the message schedules
+    for (std::size_t t = 0; t < kTexts; ++t) abef_before[t] = abef[t], cdgh_before[t] = cdgh[t];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+#pragma GCC unroll 2
+      for (std::size_t t = 0; t < kTexts; ++t) {
+        __m128i& now = w[t][i % 4];
+        if (i < 4) {
+          now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(texts[t]) + i), big_endian);
+        } else {
+          const __m128i shifted = _mm_alignr_epi8(w[t][(i + 3) % 4], w[t][(i + 2) % 4], 4);
+          now = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(now, w[t][(i + 1) % 4]), shifted),
+                                     w[t][(i + 3) % 4]);
+        }
+        words[t] = _mm_add_epi32(now, _mm_loadu_si128(rounds + i));
+      }
+#pragma GCC unroll 2
+      for (std::size_t t = 0; t < kTexts; ++t) cdgh[t] = _mm_sha256rnds2_epu32(cdgh[t], abef[t], words[t]);
+#pragma GCC unroll 2
+      for (std::size_t t = 0; t < kTexts; ++t)
+        abef[t] = _mm_sha256rnds2_epu32(abef[t], cdgh[t], _mm_shuffle_epi32(words[t], 0x0e));
+    }
+    for (std::size_t t = 0; t < kTexts; ++t) {
+      abef[t] = _mm_add_epi32(abef[t], abef_before[t]), cdgh[t] = _mm_add_epi32(cdgh[t], cdgh_before[t]);
+      texts[t] += 64;
+    }
+  }
+  for (std::size_t t = 0; t < kTexts; ++t) {
+    auto* const state = reinterpret_cast<__m128i*>(states[t]);
+    const __m128i feba = _mm_shuffle_epi32(abef[t], 0x1b), dchg = _mm_shuffle_epi32(cdgh[t], 0xb1);
+    _mm_storeu_si128(state, _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128(state + 1, _mm_alignr_epi8(dchg, feba, 8));
+  }
+}
+#endif
+
+TENON_INLINE std::array<Sha256::Digest, 2> Sha256::both(std::span<const std::byte> a, std::span<const std::byte> b) {
+  if (a.size() != b.size()) throw Error(Error::Kind::invalid_request, "b", "must be as long as the other text");
+  Sha256 first, second;
+#if defined(__x86_64__)
+  if (first.instructions_) {
+    const std::size_t blocks = a.size() / 64;
+    compress_by_instructions<2>({first.state_.data(), second.state_.data()}, {a.data(), b.data()}, blocks);
+    first.length_ = second.length_ = 64 * blocks;
+    a = a.subspan(64 * blocks), b = b.subspan(64 * blocks);
+  }
+#endif
+  return {first.update(a).digest(), second.update(b).digest()};
 }
 
-TENON_INLINE void Sha256::compress(const std::byte* block) {
+TENON_INLINE void Sha256::compress(const std::byte* bytes, std::size_t blocks) {
 #if defined(__x86_64__)
-  if (instructions_) return compress_by_instructions(block);
+  if (instructions_) return compress_by_instructions<1>({state_.data()}, {bytes}, blocks);
 #endif
-  compress_portably(block);
+  for (std::size_t i = 0; i < blocks; ++i) compress_portably(bytes + 64 * i);
 }
 
 TENON_INLINE void Sha256::compress_portably(const std::byte* block) {

@@ -30,6 +30,10 @@ class Sha256 {
   /// The digest as 64 lower-case hexadecimal digits.
   std::string hex() const;
 
+  /// The digests of two texts of equal length. With SHA instructions, it takes 0.6 times as long as one after the other
+  /// (AMD Zen 5): each instruction of a text waits for the one before it.
+  static std::array<Digest, 2> both(std::span<const std::byte> a, std::span<const std::byte> b);
+
  private:
   // Fractional parts of the cube roots of the first 64 primes. state_ starts with those of the square roots of the
   // first 8.
@@ -47,12 +51,15 @@ class Sha256 {
   static bool has_instructions();
 
 #if defined(__x86_64__)
-  // Two rounds per instruction, on the state as {a, b, e, f} and {c, d, g, h} (Gulley et al., Intel SHA Extensions,
-  // 2013).
-  [[gnu::target("sha,sse4.1")]] void compress_by_instructions(const std::byte* block);
+  // Compresses `blocks` blocks of each text, side by side. Two rounds per instruction, on states as {a, b, e, f} and
+  // {c, d, g, h} (Gulley et al., Intel SHA Extensions, 2013).
+  template <std::size_t kTexts>
+  [[gnu::target("sha,sse4.1")]] static void compress_by_instructions(const std::array<std::uint32_t*, kTexts>& states,
+                                                                     std::array<const std::byte*, kTexts> texts,
+                                                                     std::size_t blocks);
 #endif
 
-  void compress(const std::byte* block);
+  void compress(const std::byte* bytes, std::size_t blocks);
 
   void compress_portably(const std::byte* block);
 

@@ -24,11 +24,12 @@ namespace tenon::lab {
 struct ReplayOptions {
   int token_budget = 512;    ///< rows of a step, as in EngineOptions
   int cache_tokens = 32768;  ///< capacity for all sequences, in blocks of 16
-  bool prefix_reuse = true;
-  StepCost cost = {};
+  bool prefix_reuse = true;  ///< requests share cached prefixes, as in EngineOptions
+  StepCost cost = {};        ///< how long a step takes
   std::chrono::nanoseconds nap = std::chrono::microseconds(200);  ///< clock step while the scheduler waits
-  bool drains = true;                          ///< tell the scheduler when the last request has arrived
-  double input_weight = 1, output_weight = 2;  ///< service of an adapter per token, as in FairPolicy
+  bool drains = true;        ///< tell the scheduler when the last request has arrived
+  double input_weight = 1;   ///< service of an adapter for a token of the prompt, as in FairPolicy
+  double output_weight = 2;  ///< and for a token of the answer
 };
 
 /// The outcome of one request.

@@ -74,14 +74,14 @@ struct Length {
 
 /// Options of random_trace().
 struct TraceOptions {
-  int requests = 1000;
-  double rate = 1;   ///< mean arrivals per second, a Poisson process; 0: all requests arrive at once
-  int adapters = 0;  ///< 0: requests have no adapter
-  double zipf = 1;   ///< adapter k is drawn in proportion to 1 / (k + 1)^zipf; 0: uniformly
-  Length prompt = Length::uniform(16, 256);
-  Length new_tokens = Length::uniform(16, 128);
-  int prefix_tokens = 0;  ///< length of a system prompt that an adapter's requests share, in addition to `prompt`
-  std::uint64_t seed = 0;
+  int requests = 1000;  ///< of the whole trace
+  double rate = 1;      ///< mean arrivals per second, a Poisson process; 0: all requests arrive at once
+  int adapters = 0;     ///< 0: requests have no adapter
+  double zipf = 1;      ///< adapter k is drawn in proportion to 1 / (k + 1)^zipf; 0: uniformly
+  Length prompt = Length::uniform(16, 256);      ///< tokens of a prompt
+  Length new_tokens = Length::uniform(16, 128);  ///< tokens of an answer
+  int prefix_tokens = 0;   ///< length of a system prompt that an adapter's requests share, in addition to `prompt`
+  std::uint64_t seed = 0;  ///< equal seeds give equal traces
 };
 
 namespace detail {

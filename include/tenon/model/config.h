@@ -25,7 +25,7 @@ struct ModelConfig {
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int inner = 0;                        ///< width of the MLP
   int expert_inner = 0;                 ///< width of an expert's MLP, in a mixture
-  int experts = 0, experts_chosen = 0;  ///< in each layer with a router, and those of a token; 0: no mixture
+  int experts = 0, experts_chosen = 0;  ///< in a mixture layer, and number that a token uses; 0: no mixture
   int embedding_width = 0;              ///< of embedding and head; 0: `hidden`
   int vocab = 0;
   int positions = 0;  ///< tokens of the longest sequence
@@ -41,19 +41,19 @@ struct ModelConfig {
   bool mlp_bias = false;           ///< all linears of the MLP have a bias; read if the family makes it optional
   bool parallel_residual = false;  ///< x + attention(norm x) + mlp(norm x), not one after the other
   bool norms_all_heads = false;    ///< a norm of queries or keys is over all heads, not over each
-  bool output_norms = false;       ///< what attention and MLP add to x is normalised before
-  bool norms_after = false;        ///< norms are of x after attention and MLP are added; read by OPT
+  bool output_norms = false;       ///< outputs of attention and MLP are normalised before they are added to x
+  bool norms_after = false;        ///< x is normalised after attention and MLP are added to it; read by OPT
   bool final_norm = true;          ///< read by OPT
   float embedding_scale = 1;       ///< factor of a token's embedding
   float residual_scale = 1;        ///< factor of what attention and MLP add to x
   float logit_soft_cap = 0;        ///< logits become cap tanh(logit / cap); 0: they stay
   float attention_soft_cap = 0;    ///< the same for scores
-  float logit_scale = 1;           ///< factor of the logits; the final norm's gain takes it up
-  float attention_scale = 0;       ///< factor of the scores; 0: scale_scores says
+  float logit_scale = 1;           ///< factor of the logits; folded into the final norm's gain
+  float attention_scale = 0;       ///< factor of the scores; 0: scale_scores decides
   RouterKind router_kind = RouterKind::normalised;
   ExpertGate expert_gate;
   bool rounded_alibi = false;          ///< ALiBi as Falcon computes it: slope * position of the key, in bfloat16
-  std::vector<bool> dense_layers;      ///< [layers], of a mixture: those without experts; empty: none
+  std::vector<bool> dense_layers;      ///< [layers], which layers of a mixture have no experts; empty: none
   std::vector<int> windows;            ///< [layers]; empty: `window` in every layer
   std::vector<Rotation> rotations;     ///< [layers]; empty: Rotation::global in every layer
   bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
@@ -68,7 +68,7 @@ struct ModelConfig {
   bool language_head = true;
   std::vector<std::string> labels;  ///< names of the classes of a classification head; empty: it has none
   bool independent_labels = false;  ///< each class is its own yes or no (multi_label_classification)
-  std::optional<TokenId> pad;       ///< the token that a classification head passes over at the end of a prompt
+  std::optional<TokenId> pad;       ///< padding: a classification head skips it at the end of a prompt
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;                      ///< each of these tokens ends an answer
   std::vector<std::string> dropped_tokens = {};  ///< ids outside the vocabulary: SpecialTokens::dropped
@@ -86,7 +86,7 @@ struct ModelConfig {
   int head_width() const { return embedding_width > 0 ? embedding_width : hidden; }
   /// Whether some layers rotate by local_rotary.
   bool turns_twice() const { return std::find(rotations.begin(), rotations.end(), Rotation::local) != rotations.end(); }
-  /// The window of layer `layer` (from 0). `window` is that of the cache: 0 if a layer has none.
+  /// The window of layer `layer` (from 0). The member `window` is the cache's: 0 if any layer has no window.
   int window_of(int layer) const { return windows.empty() ? window : windows[static_cast<std::size_t>(layer)]; }
   /// How layer `layer` turns queries and keys.
   Rotation rotation_of(int layer) const {

@@ -31,10 +31,10 @@ TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_vie
   return c;
 }
 
-// Layers with a window have a base of their own. Newer files hold both rotations in rope_parameters.
+// Layers with a sliding window have their own rotary base. Newer files hold both rotations in rope_parameters.
 TENON_INLINE void read_two_rotations(const Fields& fields, ModelConfig& c) {
   const RotaryDefaults global{.theta = 1e6}, local{.theta = 1e4, .theta_name = "rope_local_base_freq"};
-  int positions = c.positions;  // max_position_embeddings is the length that the scaling reaches
+  int positions = c.positions;  // max_position_embeddings is the length after scaling
   if (fields.has("rope_parameters") && fields.object("rope_parameters").has("full_attention")) {
     const Fields both = fields.object("rope_parameters");
     const Fields of_global = both.object("full_attention");
@@ -48,7 +48,7 @@ TENON_INLINE void read_two_rotations(const Fields& fields, ModelConfig& c) {
   }
 }
 
-// Norms of what attention and MLP add; scores by query_pre_attn_scalar; soft caps where the file or the class has them.
+// Sets output norms, the scale of scores by query_pre_attn_scalar, and the soft caps of the file or the class.
 TENON_INLINE void read_gemma2(const Fields& fields, double score_cap, double logit_cap, ModelConfig& c) {
   c.output_norms = true;
   c.attention_scale = static_cast<float>(1 / std::sqrt(fields.positive("query_pre_attn_scalar", 256)));
@@ -80,7 +80,7 @@ TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
 }  // namespace detail
 
 TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
-  // hidden_act of older files was never read; hidden_activation, where a file has it, is.
+  // transformers reads hidden_activation if a file has it. It never reads hidden_act, which older files have.
   const char* activation = file.fields().has("hidden_activation") ? "hidden_activation" : "hidden_act";
   ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, activation);
   if (c.activation == Activation::gelu) c.activation = Activation::gelu_new;

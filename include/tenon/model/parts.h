@@ -1,5 +1,5 @@
-// The parts of a decoder, generic in the types of a matrix and a vector: tensor names while a checkpoint is read, views
-// while a model runs.
+// The parts of a decoder, generic in the types of a matrix and a vector. The types are tensor names while a checkpoint
+// is read, and views while a model runs.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace tenon {
 
-/// A tensor of the checkpoint, or some of its rows. It gives the next `rows` rows of a matrix or elements of a vector.
+/// A tensor of the checkpoint, or some of its rows. It supplies the next `rows` rows of a matrix, or elements of a
+/// vector.
 struct TensorPart {
   std::string name;
   int rows = 0;
@@ -20,7 +21,7 @@ struct TensorPart {
   /// If `block` > 0, the part has only some rows: blocks of `block` rows, one every `stride` rows, from row `first`.
   int first = 0, block = 0, stride = 0;
   int stored = 0;   ///< rows of the whole tensor; 0: the part is the whole tensor
-  int stacked = 1;  ///< matrices in the tensor, [stacked, ...]; its rows are those of all of them, one after another
+  int stacked = 1;  ///< number of matrices in the tensor, [stacked, ...]; their rows are numbered consecutively
 
   /// Rows of the whole tensor.
   int stored_rows() const { return stored > 0 ? stored : rows; }
@@ -63,16 +64,17 @@ struct DecoderParts {
   using Linear = LinearParts<Matrix, Vector>;
   using Expert = ExpertParts<Matrix, Vector>;
   struct Layer {
-    /// Norms of x. A family without one reads x itself; with a parallel residual, the MLP then reads the first.
+    /// Norms of the inputs. Without its norm, attention or MLP reads x. With a parallel residual and no mlp_norm, the
+    /// MLP reads the result of attention_norm.
     Norm attention_norm = {}, mlp_norm = {};
-    Norm attention_out_norm = {}, mlp_out_norm = {};  ///< of what is added to x; most families have none
+    Norm attention_out_norm = {}, mlp_out_norm = {};  ///< norms of what is added to x; most families: none
     Norm query_norm = {}, key_norm = {};  ///< [heads * head_dim], [kv_heads * head_dim]; most families have none
-    /// Norms of x after attention and after the MLP are added; families whose norms come after, and no others.
+    /// Norms of x after attention and after the MLP are added, in families with ModelConfig::norms_after only.
     Norm after_attention_norm = {}, after_mlp_norm = {};
     Linear qkv = {};  ///< [queries of all heads, then keys, then values; hidden]
     Linear attention_out = {}, up = {},
            down = {};   ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
-    Vector sinks = {};  ///< [heads], a score that takes weight and has no value; most families have none
+    Vector sinks = {};  ///< [heads], attention sinks: scores in the softmax without a value; most families: none
     Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture, which has no up and down
     std::vector<Expert> experts = {};
     const std::byte* expert_table = nullptr;  ///< MixtureArgs::table
@@ -80,7 +82,7 @@ struct DecoderParts {
   Head embedding;         ///< [vocab, embedding width]
   Head head;              ///< [vocab, embedding width]; equal to `embedding` if the model ties them
   Linear embedding_in;    ///< [hidden, embedding width]; none where the widths are equal
-  Linear embedding_out;   ///< [embedding width, hidden], before the head; likewise
+  Linear embedding_out;   ///< [embedding width, hidden], before the head; none where the widths are equal
   Vector score = {};      ///< [labels, head width], a classification head; most checkpoints have none
   Vector head_bias;       ///< [vocab], added to the logits; most families have none
   Vector position_table;  ///< [positions, hidden]
@@ -94,7 +96,7 @@ using DecoderSpec = DecoderParts<MatrixSpec, MatrixSpec, VectorSpec>;
 
 // Building blocks for the specifications of families.
 
-/// A vector of n elements; a table; a matrix. Each comes from one tensor.
+/// The specification of a vector of n elements, a table, or a matrix. Each is read from one tensor.
 inline VectorSpec vector_spec(std::string name, int n) { return {{n, 1}, {{std::move(name), n}}}; }
 inline VectorSpec table_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}, true}; }
 inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}}; }

@@ -28,7 +28,7 @@ TENON_INLINE void TensorSource::check(const DecoderSpec& spec, bool tied_head) c
     const TensorInfo* const tensor = files_.tensors->find(name);
     if (tensor->stored_name.empty() || tensor->decoder) continue;  // not of a GGUF file
     throw Error(Error::Kind::unsupported, files_.tensors->where(*tensor),
-                "the model has no such tensor here, and it may change the output");
+                "the model does not use this tensor, and leaving it out may change the output");
   }
 }
 
@@ -103,7 +103,7 @@ TENON_INLINE const TensorInfo& TensorSource::find(const std::string& name) const
 
 namespace detail {
 
-// The tensor whose rows are those of the file. Its order says transposed, and nothing else.
+// The tensor with rows as the file stores them. Requires: `order` says transposed, and no other change.
 inline TensorInfo as_stored(TensorInfo tensor) {
   std::swap(tensor.shape[tensor.shape.size() - 2], tensor.shape.back());
   tensor.order.transposed = false;
@@ -118,7 +118,7 @@ TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, i
   const auto alternates = [&](const TensorPart& part) {
     return part.transposed && part.block == 1 && part.stacked > 1 && !files_.random;
   };
-  int begin = 0;  // of the part, in the matrix
+  int begin = 0;  // the part's first row in the matrix
   for (const TensorPart& part : spec.parts) {
     const int row = std::max(first, begin), end = std::min(first + count, begin + part.rows);
     if (row < end && alternates(part))

@@ -1,4 +1,4 @@
-// The arguments of head_draw: what each row of a step needs of a device that prepares draws itself (DrawRow,
+// The arguments of head_draw: what a device that prepares draws must know about each row of a step (DrawRow,
 // ops/args.h).
 #pragma once
 #include <cstddef>
@@ -21,7 +21,7 @@ class DrawRows {
   /// Adds a row that the device skips.
   void pass_over() { rows_.emplace_back(); }
 
-  /// Adds a row. False, and nothing is added, where the device cannot prepare its draw:
+  /// Adds a row. Returns false and adds nothing if the device cannot prepare the row's draw:
   ///   - its `most` best logits do not decide the token;
   ///   - it has a logits processor, two biases of one token, or a bias that Penalties refuses;
   ///   - it wants log-probabilities of more than `most` tokens, or of a row whose logits are processed.
@@ -35,7 +35,7 @@ class DrawRows {
   }
 
  private:
-  // Not those that Penalties refuses, nor two of one token, whose order counts.
+  // Returns false for biases that Penalties refuses, and for two of one token, because their order matters.
   bool add_biases(const Options& o);
 
   // Each token once. Ids beyond the head's outputs have no logit to penalise.
@@ -46,7 +46,7 @@ class DrawRows {
   std::vector<DrawRow> rows_;
   std::vector<TokenLogit> biases_;     // by row, then id
   std::vector<SeenToken> seen_;        // by row
-  std::vector<std::uint32_t> places_;  // [vocab] where a token stands in seen_, and 1; zeros between calls
+  std::vector<std::uint32_t> places_;  // [vocab] index of a token in seen_ plus 1; 0: absent; zeros between calls
   std::vector<std::uint32_t> masks_;   // [masks, (vocab_ + 31) / 32]
 };
 

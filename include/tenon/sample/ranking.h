@@ -31,7 +31,7 @@ class RankedRow {
   /// row: must outlive the other calls.
   void reset(std::span<const float> row);
 
-  /// Whether there are more than `rank` candidates. Sorts further if need be: 8 times as many each time.
+  /// Whether there are more than `rank` candidates. Sorts further if needed: each time 8 times as many candidates.
   bool has(std::size_t rank);
   /// The candidate of a rank that has() or sort_first() has sorted.
   TokenId id(std::size_t rank) const { return rank_id(keys_[rank]); }

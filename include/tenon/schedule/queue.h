@@ -39,6 +39,7 @@ class RequestQueue {
     while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
     const auto added = sequences_.emplace(seq, make_sequence(seq, std::move(request))).first;
+    added->second.outgrow(recompute_after_);
     try {
       if constexpr (ForksSequences<L>) await_parent(added->second, parent);
       if (!added->second.awaits_parent) waiting_.push_back(added->second.candidate());
@@ -152,7 +153,7 @@ class RequestQueue {
     }
     if (s.guessed > 0) s.forget_guesses();
     s.tokens.push_back(token);
-    if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
+    s.outgrown = s.outgrow(recompute_after_) || s.outgrown;
     return false;
   }
   /// Takes the sequence's last row back instead of append(), as a guess may have spoilt it. It is computed again alone.
@@ -366,12 +367,6 @@ class RequestQueue {
     }
   }
 
-  // From now on the sequence's keys are others than before, and than those of shorter texts.
-  void outgrow(Sequence& s) {
-    s.outgrown = true;
-    s.read_again = s.known();
-    s.identity += "\noutgrown";
-  }
   template <CacheLedger L>
   void forget_outgrown(L& ledger) {
     if (recompute_after_ == 0) return;

@@ -30,6 +30,14 @@ TENON_INLINE int Sequence::most_guesses(int recompute_after) const {
   return may_outgrow ? std::min(most, recompute_after - known()) : most;
 }
 
+TENON_INLINE bool Sequence::outgrow(int recompute_after) {
+  const bool may_outgrow = recompute_after > 0 && prompt_tokens <= recompute_after && read_again == 0;
+  if (!may_outgrow || known() <= recompute_after) return false;
+  read_again = recompute_after + 1;
+  identity += "\noutgrown";
+  return true;
+}
+
 TENON_INLINE Sequence make_sequence(SeqId seq, NewSequence request) {
   Sequence s;
   s.seq = seq;
@@ -38,6 +46,7 @@ TENON_INLINE Sequence make_sequence(SeqId seq, NewSequence request) {
   s.tokens = std::move(request.tokens);
   s.tokens.reserve(cache_tokens_of(s.tokens.size(), request.max_new_tokens) + 1);
   s.prompt_tokens = s.known();
+  s.tokens.insert(s.tokens.end(), request.generated.begin(), request.generated.end());
   s.max_new_tokens = request.max_new_tokens;
   s.arrival = request.arrival;
   s.adapter = request.adapter;

@@ -26,7 +26,8 @@ inline constexpr SeqId kNoParent = std::numeric_limits<SeqId>::max();
 struct NewSequence {
   RequestId request = 0;
   int choice = 0;
-  std::vector<TokenId> tokens = {};  ///< the prompt
+  std::vector<TokenId> tokens = {};     ///< the prompt
+  std::vector<TokenId> generated = {};  ///< that another engine has picked
   int max_new_tokens = 16;
   TimePoint arrival{};
   int adapter = -1;
@@ -100,6 +101,9 @@ struct Sequence {
   int most_guesses(int recompute_after) const;
   /// Whether the step that was committed last verifies guesses.
   bool verifies() const { return guessed > 0 || unpublished; }
+  /// Call it when tokens were added. True if the sequence has outgrown its cache, with more than `recompute_after`
+  /// tokens (0: it never does). From then on its keys are others than before, and than those of shorter texts.
+  bool outgrow(int recompute_after);
   void forget_guesses() {
     tokens.resize(static_cast<std::size_t>(known()));
     guessed = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/core/concepts.h"
+#include "tenon/testing/fits.h"
 #include "tenon/testing/random.h"
 
 namespace tenon::testing {
@@ -78,18 +79,21 @@ void thread_laws(D& device, Violations& broken) {
 }  // namespace detail
 
 /// Checks memory, steps and threads of a device, without its ops. Returns the broken laws.
-template <DevicePolicy D>
+template <class D>
 Violations device_laws(D& device) {
+  detail::must_fit<Device<D>>();
   Violations broken;
-  try {
-    detail::note(broken, !std::string_view(D::name).empty(), "device: has a name");
-    detail::memory_laws(device, broken);
-    Random random(17);
-    for (int step = 0; step < 20; ++step) detail::step_laws(device, random, broken);
-    detail::thread_laws(device, broken);
-    device.synchronize();
-  } catch (const std::exception& e) {
-    broken.push_back(std::string("device: throws nothing, but threw: ") + e.what());
+  if constexpr (detail::fits<Device<D>>) {
+    try {
+      detail::note(broken, !std::string_view(D::name).empty(), "device: has a name");
+      detail::memory_laws(device, broken);
+      Random random(17);
+      for (int step = 0; step < 20; ++step) detail::step_laws(device, random, broken);
+      detail::thread_laws(device, broken);
+      device.synchronize();
+    } catch (const std::exception& e) {
+      broken.push_back(std::string("device: throws nothing, but threw: ") + e.what());
+    }
   }
   return broken;
 }

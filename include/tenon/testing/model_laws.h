@@ -140,13 +140,18 @@ class ModelTrial {
 
 /// Compares the tensors of a configuration with the traits. Returns the broken laws. Call it for every kind of
 /// configuration that `configure` returns: with a tied head and without, with biases and without.
-template <ModelTraits Model>
+template <class Model>
 Violations model_laws(const ModelConfig& config) {
+  static_assert(ModelTraits<Model>,
+                "tenon: model_laws got a type that is no model family; it needs static configure and tensors, and "
+                "name_prefix and model_type; see docs/add-a-family.md");
   Violations broken;
-  try {
-    detail::ModelTrial<Model>(config, broken).run();
-  } catch (const std::exception& e) {
-    broken.push_back(std::string("model: throws nothing, but threw: ") + e.what());
+  if constexpr (ModelTraits<Model>) {
+    try {
+      detail::ModelTrial<Model>(config, broken).run();
+    } catch (const std::exception& e) {
+      broken.push_back(std::string("model: throws nothing, but threw: ") + e.what());
+    }
   }
   return broken;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ namespace detail {
 // Each broken law is listed once.
 inline void note(Violations& violations, bool holds, const char* law) {
   if (!holds && std::find(violations.begin(), violations.end(), law) == violations.end()) violations.push_back(law);
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace detail

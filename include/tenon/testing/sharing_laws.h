@@ -14,6 +14,7 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/hash.h"
+#include "tenon/testing/fits.h"
 #include "tenon/testing/random.h"
 
 namespace tenon::testing {
@@ -189,10 +190,13 @@ class SharingTrial {
 
 /// Runs a cache whose ledger reuses prefixes or forks through random lives, on the host. Returns no violation for a
 /// ledger that does neither.
-template <CachePolicy P>
+template <class P>
 Violations sharing_laws(KvShape shape = {2, 2, 3, 130}, int tokens = 500) {
+  detail::must_fit<Cache<P>>();
   Violations broken;
-  if constexpr (ReusesPrefixes<typename P::Ledger> || ForksSequences<typename P::Ledger>) {
+  if constexpr (!detail::fits<Cache<P>>) {
+    return broken;
+  } else if constexpr (ReusesPrefixes<typename P::Ledger> || ForksSequences<typename P::Ledger>) {
     try {
       for (std::uint64_t seed = 1; seed <= 4; ++seed) detail::SharingTrial<P>(shape, tokens, seed, broken).live(150);
     } catch (const std::exception& e) {

@@ -22,7 +22,7 @@ class Unigram {
  public:
   enum class Reference : std::uint8_t {
     sentencepiece,  // scores are added in float
-    tokenizers,     // scores are added in double; a run of unknown characters that is a piece is that piece
+    tokenizers,     // scores are added in double; a run of unknown characters that equals a piece becomes it
   };
 
   // `least`: the lowest score of a piece. An unknown character has the score least - 10.

@@ -51,13 +51,13 @@ struct TokenizerTables {
   std::unordered_map<std::string, TokenId> whole;           // pieces that are tokens without merging (ignore_merges)
   std::size_t longest_whole = 0;                            // bytes
   std::shared_ptr<const Unigram> unigram;                   // cuts pieces in place of merges; null: merges do
-  std::shared_ptr<const SentencePieceModel> sentencepiece;  // of a tokenizer.model, in place of all other steps
+  std::shared_ptr<const SentencePieceModel> sentencepiece;  // read from tokenizer.model; replaces all other steps
   Pipeline pipeline;
   std::vector<SpecialToken> special;  // sorted by id
   std::optional<TokenId> bos, eos, pad;
   std::vector<std::string> ignored;  // fields of tokenizer_config.json that have no effect
 
-  // Whether some byte of UTF-8 has no token.
+  // Whether a byte that occurs in UTF-8 has no token.
   bool has_holes() const noexcept {
     for (int byte = 0; byte < 256; ++byte)
       if (byte_token[static_cast<std::size_t>(byte)] < 0 && occurs_in_utf8(byte)) return true;

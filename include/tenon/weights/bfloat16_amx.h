@@ -1,6 +1,6 @@
-// BFloat16 weights, activations rounded to bfloat16, and sums in the order of AMX's tiles: a numeric class of its own.
-// Xeons since 2023 multiply with tdpbf16ps. Other processors get the same bits with fused multiply-adds. Files are
-// those of BFloat16.
+// bfloat16 weights and activations, summed in the order of AMX's tiles. This is its own numeric class. Xeons since 2023
+// multiply with tdpbf16ps. Other processors get the same bits with fused multiply-adds. It reads the same files as
+// BFloat16.
 #pragma once
 #include <cstddef>
 #include <span>

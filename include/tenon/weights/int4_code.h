@@ -38,15 +38,15 @@ struct Int4Group {
     return (inside + 12582912.0f) - 12582912.0f;
   }
 
-  // For the codes of a scale: the scale that fits them best, sum of v c / sum of c^2, and the part of the sum of
-  // squares that this scale explains.
+  // The least-squares scale for the codes that `scale` gives: sum(v c) / sum(c^2). `explained` is by how much it lowers
+  // the sum of squared errors: (sum v c)^2 / sum(c^2).
   struct Fit {
     float scale = 0;
     double explained = 0;
   };
   Fit fit(float scale) const {
     const float inverse = 1.0f / scale;
-    // Products are exact, those of a value and a code in double, so that contraction by a compiler changes no sum.
+    // The product of a value and a code is exact in double, so that contraction by a compiler changes no sum.
     std::array<double, kLanes> products{};
     std::array<float, kLanes> squares{};
     for (int begin = 0; begin < padded; begin += kLanes) {

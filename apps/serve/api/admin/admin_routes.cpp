@@ -1,4 +1,4 @@
-// Adapters loaded, given a name, and unloaded, as vLLM has it.
+// Routes that load, name and unload adapters, as in vLLM.
 #include <algorithm>
 #include <string>
 
@@ -26,7 +26,7 @@ std::string text_field(const RequestFields& fields, const char* name) {
   return found && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// A folder of the root has its name already: then it is only loaded.
+// Returns false if the name is loaded already or cannot be added. A folder of the root already has its name.
 bool add_name(Model& model, const std::string& name, const std::string& path) {
   const auto resident = model.resident();
   const bool loaded =
@@ -45,7 +45,7 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
     return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
   const auto& names = model.names();
   if (!tenon::is_adapter_id(name) || std::find(names.begin(), names.end(), name) != names.end()) {
-    return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
+    return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is not a valid adapter name");
   }
   if (const auto base = fields.string("base_model_name"); base && !names_base(*base, model.context())) {
     fields.refuse("base_model_name", "must be the model that is served: " + model.name());
@@ -66,7 +66,7 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
   try {
     model.load_adapter(name);
   } catch (...) {
-    // With what is remembered of the failure: the next path under this name may be right.
+    // Also forgets the failure, so that the name can be loaded again from another path.
     if (model.adapters().leads_to(name, path)) model.unload_adapter(name);
     throw;
   }

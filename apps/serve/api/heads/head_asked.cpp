@@ -46,7 +46,7 @@ class HeadJob {
     common_.options.max_new_tokens = 0;
     answer_ = {.id = id_prefix + random_id(),
                .model = request.model.empty() ? model.name() : request.model,
-               .created = static_cast<std::int64_t>(seconds_since_1970())};
+               .created = seconds_now()};
     terms_.dialect = dialect;
   }
 

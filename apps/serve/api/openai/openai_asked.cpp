@@ -111,10 +111,8 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
 
 Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
   const CompletionRequest request = parse_completion(body, model.context());
-  if (request.stream && request.echo && request.logprobs) {
-    throw ApiError(ApiError::Kind::invalid, "`echo` together with `logprobs` is not supported in a stream", "echo");
-  }
   OpenAiAsked made(model, request, identity);
+  made.terms.echo = request.echo;
   for (const CompletionRequest::Prompt& prompt : request.prompts) {
     const auto* const text = std::get_if<std::string>(&prompt);
     std::vector<tenon::TokenId> ids;

@@ -19,6 +19,17 @@ OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   return bytes;
 }
 
+// How OpenAI spells a token whose bytes are no text of their own.
+std::string bytes_key(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string key = "bytes:";
+  for (const char c : tokenizer.bytes(id)) {
+    const auto byte = static_cast<unsigned char>(c);
+    key.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+  }
+  return key;
+}
+
 OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }
 
 }  // namespace
@@ -53,6 +64,7 @@ void OpenAiWriter::take(const Event& event) {
   if (!terms_.stream) return;
   choice.unsent += event.text;
   if (!event.final) stream_choice(event.choice);  // the last text goes with the reason, which the next event tells
+  if (event.scores) stream_held(event.choice);
 }
 
 // ---- reasoning and calls
@@ -106,16 +118,23 @@ void OpenAiWriter::stream_parts(int index, const OrderedJson& logprobs) {
     stream_part(index, {{"delta", {{"content", ""}}}}, nullptr, std::move(listed), true);
 }
 
-// What a stop string cuts away has tokens, too: they are listed once some of their text is released.
+// What a stop string cuts away has tokens, too: they are listed once some of their text is released. Completions list
+// the token that ends an answer, without a text, as OpenAI and vLLM do: clients count on a token for each that was
+// written (lm-eval drops the last one). Chats do not list it.
 void OpenAiWriter::list(Choice& choice, const Event& event) {
-  const bool listed = !is_end(event.token);
+  const bool ends = is_end(event.token);
   const bool skipped = terms_.skip_special && tokenizer_.is_special(event.token);
-  std::string text = listed && !skipped ? choice.decoder.push(event.token) : std::string();
+  std::string text = ends || skipped ? std::string() : choice.decoder.push(event.token);
   if (event.final) text += choice.decoder.finish();  // half a character; nobody's, where its token has been sent
-  const std::size_t offset = choice.decoded;
+  std::size_t offset = choice.decoded;
   choice.decoded += characters(text);
-  if (!listed && !choice.waiting.empty()) choice.waiting.back().text += text;
-  if (listed) choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
+  if (ends) {
+    if (!choice.waiting.empty()) choice.waiting.back().text += text;
+    if (terms_.chat) return;
+    text.clear();
+    offset = choice.decoded;
+  }
+  choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
 }
 
 void OpenAiWriter::release(Choice& choice, const std::string& text, bool ended) {
@@ -138,10 +157,12 @@ void OpenAiWriter::stream_choice(int index) {
   Choice& choice = choices_[static_cast<std::size_t>(index)];
   if (choice.unsent.empty() && choice.begun && !choice.reason)
     return;  // held back for a stop string, or half a character
+  choice.held = lists_prompt() && !found_scores(index);
+  if (choice.held) return;
   std::string text = std::exchange(choice.unsent, {});
   const std::size_t from = std::exchange(choice.unsent_from, choice.listed.size());
-  const OrderedJson logprobs = terms_.logprobs ? logprobs_of(choice, from) : OrderedJson(nullptr);
   const bool first = !std::exchange(choice.begun, true);
+  const OrderedJson logprobs = listed_of(index, from, first);
   if (terms_.chat) {
     if (first) stream_part(index, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, nullptr);
     const bool lists = terms_.logprobs && from < choice.listed.size();
@@ -157,6 +178,12 @@ void OpenAiWriter::stream_choice(int index) {
   if (first && terms_.return_token_ids) part["prompt_token_ids"] = prompt_of(index);
   if (!text.empty() || choice.reason || part.size() > 1)
     stream_part(index, std::move(part), choice.reason, logprobs, true);
+}
+
+// A prompt that is found in the prefix cache may be answered before the first choice has scored it.
+void OpenAiWriter::stream_held(int first) {
+  for (int i = first; i < first + terms_.n; ++i)
+    if (choices_[static_cast<std::size_t>(i)].held) stream_choice(i);
 }
 
 void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, OrderedJson logprobs, bool ids) {
@@ -222,16 +249,32 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
           {"text_offset", std::move(offsets)}};
 }
 
-// The chosen one is always among them. Tokens that read alike (halves of characters) are one key: the likeliest stands.
+// Null where none are asked for; otherwise from the listed token `from` on, after the prompt's where they are due.
+OrderedJson OpenAiWriter::listed_of(int index, std::size_t from, bool with_prompt) const {
+  if (!terms_.logprobs) return nullptr;
+  if (lists_prompt() && with_prompt) return prompt_and_listed(index);
+  return logprobs_of(choices_[static_cast<std::size_t>(index)], from, characters(echo_of(index)));
+}
+
+// The chosen one is always among them. Of tokens that read alike (halves of characters), one has the text as its key
+// and the others have their bytes: clients look for the largest value.
 OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const {
   OrderedJson all = {{text_of(tokenizer_, chosen.id), finite_logprob(chosen.logprob)}};
-  for (const tenon::TokenLogprob& each : top) all.emplace(text_of(tokenizer_, each.id), finite_logprob(each.logprob));
+  for (const tenon::TokenLogprob& each : top) {
+    const double logprob = finite_logprob(each.logprob);
+    if (each.id != chosen.id && !all.emplace(text_of(tokenizer_, each.id), logprob).second)
+      all.emplace(bytes_key(tokenizer_, each.id), logprob);
+  }
   return all;
 }
 
+// The prompt's first choice has them.
+const std::shared_ptr<const tenon::Scores>& OpenAiWriter::found_scores(int index) const {
+  return choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;
+}
+
 const tenon::Scores& OpenAiWriter::scores_of(int index) const {
-  const auto& scores =
-      choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;  // the prompt's first choice has them
+  const auto& scores = found_scores(index);
   if (!scores)
     throw ApiError(ApiError::Kind::engine, "the engine failed before the prompt's log-probabilities were known");
   return *scores;
@@ -256,7 +299,7 @@ OrderedJson OpenAiWriter::prompt_logprobs(int index) const {
 
 // The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability. A
 // special token has its spelling where the echo has it.
-OrderedJson OpenAiWriter::with_prompt(int index) const {
+OrderedJson OpenAiWriter::prompt_and_listed(int index) const {
   const std::vector<tenon::TokenId>& ids = prompt_of(index);
   const std::vector<tenon::PromptLogprob>& scored = scores_of(index).prompt;
   const std::string& echo = echo_of(index);
@@ -304,8 +347,7 @@ std::string OpenAiWriter::whole() const {
       out["message"] = (choice.reader ? choice.message : AnswerMessage{.content = choice.text}).json();
     else
       out["text"] = echo_of(index) + choice.text;
-    const bool echoes = terms_.logprobs && !echo_of(index).empty();
-    out["logprobs"] = echoes ? with_prompt(index) : terms_.logprobs ? logprobs_of(choice, 0) : OrderedJson(nullptr);
+    out["logprobs"] = listed_of(index, 0, true);
     out["finish_reason"] = or_null(choice.reason);
     if (choice.receipt) out["receipt"] = OrderedJson(tenon::to_json(*choice.receipt));
     if (terms_.return_token_ids) out["token_ids"] = choice.ids;

@@ -23,6 +23,7 @@ class OpenAiWriter final : public Writer {
     std::int64_t created = 0;  // seconds since 1970
     std::string fingerprint = {};
     std::vector<std::vector<tenon::TokenId>> prompts = {};
+    bool echo = false;                     // the prompt stands before its answers, in logprobs, too
     std::vector<std::string> echoes = {};  // by prompt, what stands before the answers; empty: nothing
     int n = 1;                             // answers to each prompt
     bool stream = false, include_usage = false;
@@ -78,6 +79,7 @@ class OpenAiWriter final : public Writer {
     std::string unsent;               // in a stream: released since the last chunk,
     std::size_t unsent_from = 0;      // with the tokens listed from here on
     bool begun = false;
+    bool held = false;  // in a stream: until the scores of the prompt come
     std::shared_ptr<const tenon::Scores> scores;
     std::shared_ptr<const tenon::Receipt> receipt;  // null: not asked for
   };
@@ -87,6 +89,7 @@ class OpenAiWriter final : public Writer {
   void read(Choice& choice, const std::string& text, bool ended);
   std::string next_call_id();
   void stream_choice(int index);
+  void stream_held(int first);
   void stream_parts(int index, const tenon::OrderedJson& logprobs);
   tenon::OrderedJson delta_of(const Choice& choice, const AnswerPart& part) const;
   // `ids`: the choice's tokens since the last chunk that told them go with it.
@@ -95,12 +98,15 @@ class OpenAiWriter final : public Writer {
   bool is_end(tenon::TokenId token) const;
 
   tenon::OrderedJson head(const char* object) const;
-  tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed = 0) const;
-  tenon::OrderedJson with_prompt(int index) const;
+  tenon::OrderedJson listed_of(int index, std::size_t from, bool with_prompt) const;
+  tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed) const;
+  tenon::OrderedJson prompt_and_listed(int index) const;
   tenon::OrderedJson prompt_logprobs(int index) const;
   const std::vector<tenon::TokenId>& prompt_of(int index) const {
     return terms_.prompts[static_cast<std::size_t>(index / terms_.n)];
   }
+  bool lists_prompt() const { return terms_.logprobs && terms_.echo; }
+  const std::shared_ptr<const tenon::Scores>& found_scores(int index) const;
   const tenon::Scores& scores_of(int index) const;
   tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const;
   tenon::OrderedJson usage_json() const;

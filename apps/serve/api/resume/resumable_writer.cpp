@@ -6,7 +6,7 @@ namespace serve {
 
 void ResumableWriter::bind_adapters(const std::string& digests) {
   seal_.bind_adapters(digests);
-  if (after_) seal_.check_contents(*after_);
+  if (after_ && !is_checked_) seal_.check_contents(*after_);
 }
 
 void ResumableWriter::take(const tenon::Event& event) {

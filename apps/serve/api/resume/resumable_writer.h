@@ -14,9 +14,15 @@ namespace serve {
 // The events of the writer below must depend on the tokens alone, and not on the time at which they come.
 class ResumableWriter final : public Writer {
  public:
-  // `begin`: of the stream. `after`: the last event that the client has; none: it has no event.
-  ResumableWriter(std::unique_ptr<Writer> writer, StreamSeal seal, StreamPlace begin, std::optional<SentStreamId> after)
-      : writer_(std::move(writer)), seal_(std::move(seal)), after_(std::move(after)), next_(std::move(begin)) {}
+  // `begin`: of the stream. `after`: the last event that the client has; none: it has no event. is_checked: it was
+  // found to be of this stream.
+  ResumableWriter(std::unique_ptr<Writer> writer, StreamSeal seal, StreamPlace begin, std::optional<SentStreamId> after,
+                  bool is_checked = false)
+      : writer_(std::move(writer)),
+        seal_(std::move(seal)),
+        after_(std::move(after)),
+        is_checked_(is_checked),
+        next_(std::move(begin)) {}
 
   // Call it before the first event, with digests of the contents of the request's adapters; empty: it names none.
   // ApiError where they are not those with which the stream began.
@@ -38,6 +44,7 @@ class ResumableWriter final : public Writer {
   const std::unique_ptr<Writer> writer_;
   StreamSeal seal_;
   const std::optional<SentStreamId> after_;
+  const bool is_checked_;
   StreamPlace next_;
   std::string streamed_;
 };

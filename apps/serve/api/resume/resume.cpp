@@ -22,9 +22,7 @@ constexpr const char* kResumeHeader = "Last-Event-ID";
 
 // The form of the events that the writers make of tokens. Raise it with any change of what they send: a continuation
 // by another form would not be the rest of the same stream.
-constexpr int kEventForm = 1;
-
-std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
+constexpr int kEventForm = 2;
 
 // Values one after the other, so that two lists that differ give texts that differ.
 class Listing {
@@ -80,8 +78,12 @@ std::string description_of(const HttpRequest& request, const Asked& asked, const
   return all.take();
 }
 
-std::string engine_of(const Model& model) {
-  return Listing().add(model.fingerprint()).add(std::string(tenon::kVersion)).add(kEventForm).take();
+std::string engine_of(const Model& model, std::string_view version = tenon::kVersion) {
+  return Listing().add(model.fingerprint()).add(std::string(version)).add(kEventForm).take();
+}
+
+std::string listed_digests(const std::vector<std::string>& digests) {
+  return digests.empty() ? std::string() : Listing().add(digests).take();
 }
 
 // The digests of the request's adapters, in their order. Its lease holds them.
@@ -90,10 +92,55 @@ std::string digests_of(const tenon::Request& request) {
   const bool whole = digests.size() == request.adapters.size() &&
                      std::none_of(digests.begin(), digests.end(), [](const std::string& each) { return each.empty(); });
   if (!whole) throw ApiError(ApiError::Kind::engine, "an adapter of a resumable stream has no digest");
-  return digests.empty() ? std::string() : Listing().add(digests).take();
+  return listed_digests(digests);
+}
+
+// Checks an id of a stream that was handed over, and takes the stream. A server of another version may have written the
+// id. False where another client has taken the stream meanwhile.
+bool take_parked(const std::shared_ptr<ParkedStream>& parked, const SentStreamId& after, const StreamPlace& begin,
+                 StreamScope scope, const Model& model, Serving& serving) {
+  std::optional<ApiError> refusal;
+  for (const std::string& version : parked->stream.versions) {
+    scope.engine = engine_of(model, version);
+    StreamSeal seal(serving.resume_key, scope, begin);
+    try {
+      seal.check_tags(after, seconds_now());
+      seal.bind_adapters(listed_digests(parked->stream.progress.digests));
+      seal.check_contents(after);
+      return serving.handover.claim(parked);
+    } catch (const ApiError& error) {
+      refusal = error;
+    }
+  }
+  if (refusal) throw *refusal;
+  return false;
+}
+
+// What a hand-over needs of the stream.
+HandedStream handed_stream(const HttpRequest& request, const Asked& asked, const StreamPlace& begin,
+                           const Caller& caller, const Model& model) {
+  HandedStream stream{.begin = begin,
+                      .route = request.route,
+                      .body = request.body,
+                      .receipt = asked.requests.front().options.receipt,
+                      .owner = caller.tenant ? caller.tenant->name() : std::string(),
+                      .client = caller.client,
+                      .fingerprint = model.fingerprint(),
+                      .event_form = kEventForm,
+                      .versions = {std::string(tenon::kVersion)}};
+  if (asked.parked)
+    for (const std::string& version : asked.parked->stream.versions)
+      if (version != tenon::kVersion) stream.versions.push_back(version);
+  return stream;
 }
 
 }  // namespace
+
+void check_engine(const HandedStream& stream, const Model& model) {
+  if (stream.fingerprint == model.fingerprint() && stream.event_form == kEventForm) return;
+  throw ApiError(ApiError::Kind::other_engine,
+                 "it is of another engine, whose model or formats differ, or its events have another form");
+}
 
 AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix) {
   AnswerIdentity fresh{.id = prefix + random_id(), .created = seconds_now(), .seed = random_bits()};
@@ -109,15 +156,15 @@ AnswerIdentity identity_of(const HttpRequest& request, const std::string& prefix
   }
 }
 
-void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const std::string& owner,
-                    Model& model, const std::string& key) {
+void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequest& request, const Caller& caller,
+                    Model& model, Serving& serving) {
   if (!asked.resumable) {
     if (!identity.after) return;
     throw ApiError(ApiError::Kind::malformed,
                    "`Last-Event-ID` continues a stream whose body says `resumable`: true; this body does not",
                    kResumeHeader);
   }
-  if (key.empty()) {
+  if (serving.resume_key.empty()) {
     throw ApiError(ApiError::Kind::invalid,
                    "`resumable` needs a key that all replicas share: start the server with --resume-key-file FILE",
                    "resumable");
@@ -133,12 +180,27 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
     begin = identity.after->place;
     begin.events = 0;
   }
-  StreamSeal seal(key, {.request = description_of(request, asked, model), .owner = owner, .engine = engine_of(model)},
-                  begin);
-  if (identity.after) seal.check_tags(*identity.after, seconds_now());
-  auto writer =
-      std::make_unique<ResumableWriter>(std::move(asked.writer), std::move(seal), std::move(begin), identity.after);
-  asked.on_lease = [writer = writer.get()](const tenon::Request& leased) { writer->bind_adapters(digests_of(leased)); };
+  const StreamScope scope{.request = description_of(request, asked, model),
+                          .owner = caller.tenant ? caller.tenant->name() : std::string(),
+                          .engine = engine_of(model)};
+  if (identity.after) {
+    auto parked = serving.handover.find(serving, model, identity.after->place.answer);
+    if (parked && take_parked(parked, *identity.after, begin, scope, model, serving)) asked.parked = std::move(parked);
+  }
+  StreamSeal seal(serving.resume_key, scope, begin);
+  const bool is_checked = asked.parked != nullptr;
+  if (identity.after && !is_checked) seal.check_tags(*identity.after, seconds_now());
+  // Scores of a prompt come with the first token that is computed here, so the events before it cannot be repeated.
+  const bool scores_prompt = asked.requests.front().options.prompt_logprobs >= 0;
+  if (serving.handover.is_on() && !scores_prompt) asked.handed = handed_stream(request, asked, begin, caller, model);
+  auto writer = std::make_unique<ResumableWriter>(std::move(asked.writer), std::move(seal), std::move(begin),
+                                                  identity.after, is_checked);
+  if (is_checked)
+    writer->bind_adapters(listed_digests(asked.parked->stream.progress.digests));
+  else
+    asked.on_lease = [writer = writer.get()](const tenon::Request& leased) {
+      writer->bind_adapters(digests_of(leased));
+    };
   asked.writer = std::move(writer);
 }
 
