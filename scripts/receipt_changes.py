@@ -25,13 +25,18 @@ def flip_digit(text, rng):
     return text[:at] + "%x" % (int(text[at], 16) ^ 1 << rng.randrange(4)) + text[at + 1:]
 
 
+def more(number, by):
+    """The sum, as the library would write it."""
+    return round(number + by, 6)
+
+
 def seed(r, rng):
     r["parameters"]["seed"] ^= 1 << rng.randrange(64)
     return REQUEST
 
 
 def temperature(r, rng):
-    r["parameters"]["temperature"] += rng.choice([0.125, 1])
+    r["parameters"]["temperature"] = more(r["parameters"]["temperature"], rng.choice([0.125, 1]))
     return REQUEST
 
 
@@ -42,7 +47,8 @@ def filters(r, rng):
 
 
 def penalty(r, rng):
-    r["parameters"][rng.choice(["repetition_penalty", "presence_penalty", "frequency_penalty"])] += rng.choice([0.0625, 0.5])
+    key = rng.choice(["repetition_penalty", "presence_penalty", "frequency_penalty"])
+    r["parameters"][key] = more(r["parameters"][key], rng.choice([0.0625, 0.5]))
     return REQUEST
 
 
