@@ -169,9 +169,9 @@ class Upgrades(HandoverTest):
         self.assertEqual(server.stop(), 0)
 
     def test_what_cannot_be_continued_is_finished(self):
-        first = self.start_slow()
+        first = self.start_slow("--shutdown-timeout", 300)
         path, body = SLOW
-        body = body | {"max_tokens": 20, "n": 2}
+        body = body | {"prompt": KING + " that the king said" * 25, "max_tokens": 20, "n": 2}
         answers = {}
 
         def whole():
