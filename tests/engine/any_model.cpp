@@ -54,9 +54,8 @@ BOOST_AUTO_TEST_CASE(another_family_is_refused_by_name) {
   });
 }
 
-// longrope turns all tokens of a text otherwise once the text is longer than the trained length. So a text that grows
-// past it must go on as if it had been a prompt.
-BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
+// A model with longrope, which turns all tokens of a text otherwise once the text is longer than `trained_positions`.
+ModelConfig longrope() {
   ModelConfig c = llama_like(Phi3::model_type);
   c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 2, c.head_dim = 8, c.inner = 48, c.vocab = 97;
   c.positions = 64, c.norm_epsilon = 1e-5f, c.tied_head = false;
@@ -64,6 +63,12 @@ BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
   c.rotary.trained_positions = 24;
   c.rotary.short_factors = {1, 1, 1, 1};
   c.rotary.long_factors = {2, 3, 5, 7};
+  return c;
+}
+
+// A text that grows past that length must go on as if it had been a prompt.
+BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
+  ModelConfig c = longrope();
   const auto engine = [&](int trained) {
     c.rotary.trained_positions = trained;
     return any_model<Cache<PagedKV>>(random_checkpoint(c, 3), EngineOptions{.threads = 1});
@@ -89,6 +94,30 @@ BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
     text.push_back(each.first);
   }
   BOOST_TEST((grown != never));  // the factors matter
+}
+
+// A second choice that begins when the first has outgrown its keys must not share them: its own text is short.
+BOOST_AUTO_TEST_CASE(a_choice_shares_no_keys_of_a_longer_text) {
+  const auto choices = [](int batch) {
+    const auto engine = any_model<Cache<PagedKV>, Scheduler<ContinuousPolicy>>(
+        random_checkpoint(longrope(), 3), ContinuousPolicy{.max_batch = batch},
+        EngineOptions{.batch = batch, .threads = 1, .prefix_reuse = false, .draft_tokens = 0});
+    std::vector<TokenId> text;
+    for (int i = 0; i < 20; ++i) text.push_back(7 * i % 97);
+    engine->submit({.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 8, .ignore_eos = true}});
+    const RequestId two = engine->submit(
+        {.input_ids = text,
+         .options = {.max_new_tokens = 30, .temperature = 1, .ignore_eos = true, .top_logprobs = 0, .n = 2}});
+    std::vector<std::vector<std::pair<TokenId, float>>> out(2);
+    while (!engine->idle()) {
+      for (const Event& event : engine->step())
+        if (event.kind == Event::Kind::token && event.request == two)
+          out[static_cast<std::size_t>(event.choice)].push_back({event.token, event.logprob});
+    }
+    BOOST_TEST((out[0].size() == 30 && out[1].size() == 30));
+    return out;
+  };
+  BOOST_TEST((choices(2) == choices(4)));
 }
 
 BOOST_AUTO_TEST_CASE(learned_positions_have_an_end) {

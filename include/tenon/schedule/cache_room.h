@@ -108,7 +108,8 @@ struct CacheRoom {
   static int shared_with(const Sequence& s, const Sequence* parent) {
     if constexpr (!ForksSequences<L>) return 0;
     const int shared = s.prompt_tokens - 1;
-    return parent && s.generated() == 0 && shared <= s.reuse_limit && parent->cached >= shared ? shared : 0;
+    const bool computed = parent && parent->cached >= shared && parent->read_again == 0;  // not keys of a longer text
+    return computed && s.generated() == 0 && shared <= s.reuse_limit ? shared : 0;
   }
 
   template <CacheLedger L>
