@@ -135,7 +135,8 @@ class Evaluation(ServerTest):
             self.assertEqual((said, reason), (text, "stop"))
             self.assertEqual({key: ended[key][:-1] for key in LISTS}, {key: found[key][:-1] for key in LISTS})
             self.assertEqual({len(ended[key]) for key in LISTS}, {len(found["tokens"])})
-            self.assertEqual((ended["tokens"][-1], ended["text_offset"][-1]), ("", len(text)))
+            self.assertEqual((ended["tokens"][-1], ended["text_offset"][-1]), ("<|endoftext|>", len(text)))
+            self.assertIn("<|endoftext|>", ended["top_logprobs"][-1])
             self.assertEqual(self.streamed(text, **ends, **body), [(said, reason, ended)])
         plain, = self.complete(text, **SCORING)["choices"]
         bent, = self.complete(text, **SCORING, **ends)["choices"]

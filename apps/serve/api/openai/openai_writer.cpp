@@ -119,8 +119,8 @@ void OpenAiWriter::stream_parts(int index, const OrderedJson& logprobs) {
 }
 
 // What a stop string cuts away has tokens, too: they are listed once some of their text is released. Completions list
-// the token that ends an answer, without a text, as OpenAI and vLLM do: clients count on a token for each that was
-// written (lm-eval drops the last one). Chats do not list it.
+// the token that ends an answer by its spelling, which the text lacks, as vLLM does: clients count on a token for each
+// that was written (lm-eval drops the last one). Chats do not list it.
 void OpenAiWriter::list(Choice& choice, const Event& event) {
   const bool ends = is_end(event.token);
   const bool skipped = terms_.skip_special && tokenizer_.is_special(event.token);
@@ -131,7 +131,7 @@ void OpenAiWriter::list(Choice& choice, const Event& event) {
   if (ends) {
     if (!choice.waiting.empty()) choice.waiting.back().text += text;
     if (terms_.chat) return;
-    text.clear();
+    text = text_of(tokenizer_, event.token);
     offset = choice.decoded;
   }
   choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
