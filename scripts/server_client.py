@@ -95,7 +95,7 @@ class Client:
 
 
 def from_json(text):
-    """Of strict JSON: Python's parser alone takes NaN and Infinity, too."""
+    """The value of strict JSON. Python's parser alone takes NaN and Infinity, too."""
     def refuse(name):
         raise ValueError(f"{name} is not JSON")
     return json.loads(text, parse_constant=refuse)
