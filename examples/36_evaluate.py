@@ -24,6 +24,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TASKS = ["tenon_choices", "tenon_texts", "tenon_answers"]
+DATA = ROOT / "examples" / "evaluation"
 
 
 @contextlib.contextmanager
@@ -58,7 +59,7 @@ def evaluate(name, arguments, batch):
     """{"seconds", "metrics": {task and metric: number}, "answers": {task: all that the model answered, in order}}"""
     import lm_eval
     import lm_eval.tasks
-    tasks = lm_eval.tasks.TaskManager(include_path=str(ROOT / "examples" / "evaluation"), include_defaults=False)
+    tasks = lm_eval.tasks.TaskManager(include_path=str(DATA), include_defaults=False)
     begin = time.perf_counter()
     found = lm_eval.simple_evaluate(model=name, model_args=arguments, tasks=TASKS, task_manager=tasks, batch_size=batch, bootstrap_iters=0,
                                     log_samples=True)
@@ -78,6 +79,18 @@ def likelihoods(found):
 
 def texts(found):
     return [each for task in TASKS for each in flat(found["answers"][task]) if isinstance(each, str)]
+
+
+def asked():
+    """Numbers of log-likelihoods and of texts that the tasks' files ask for."""
+    rows = {name: [json.loads(line) for line in (DATA / (name + ".jsonl")).read_text().splitlines()] for name in ("choices", "texts", "answers")}
+    return sum(len(row["choices"]) for row in rows["choices"]) + len(rows["texts"]), len(rows["answers"])
+
+
+def check_counts(name, found):
+    """Exits if an evaluation has too few or too many answers: two that are empty would be equal."""
+    if (counts := (len(likelihoods(found)), len(texts(found)))) != asked():
+        raise SystemExit("%s: %d log-likelihoods and %d texts instead of %d and %d" % (name, *counts, *asked()))
 
 
 def show(name, found, first):
@@ -104,6 +117,7 @@ def through_the_server(wanted, place, sizes):
             for prompts, requests in [(size, 1), (1, size)][:1 if size == 1 else 2]:
                 name = "tenon, %d prompts" % prompts if requests == 1 else "tenon, %d requests" % requests
                 found[name] = evaluate("local-completions", {**fixed, "num_concurrent": requests}, prompts)
+                check_counts(name, found[name])
                 show(name, found[name], next(iter(found.values())))
     return found
 
@@ -115,6 +129,7 @@ def through_transformers(wanted, place, sizes, tenon):
     for size in sizes:
         name = "transformers, batch %d" % size
         found[name] = evaluate("hf", {**weights, "tokenizer": str(tokenizer_folder(wanted.model, place)), "dtype": "float32", "device": "cpu"}, size)
+        check_counts(name, found[name])
         show(name, found[name], next(iter(found.values())))
         show("  against tenon", found[name], tenon)
     return found

@@ -2,10 +2,11 @@
 
 `Client.ask` returns a dict. `state` is ok, refused (status 4xx or 501) or failed (5xx, silence, connection lost, not readable), and
 `why` is the reason of the last two. An answer that is ok has `streamed`, `tokens` (None: not said) and `choices` of `text`, `finish` and
-`logprobs`: [token, log-probability, {alternative: log-probability}] each.
+`logprobs`: [token, log-probability, {alternative: log-probability}] each. Log-probabilities are finite numbers, or None for null.
 """
 import http.client
 import json
+import math
 import urllib.parse
 
 
@@ -34,7 +35,7 @@ class Client:
             return {"state": "failed", "why": SILENCE}
         except (OSError, http.client.HTTPException) as error:
             return {"state": "failed", "why": f"{type(error).__name__}: {error}"}
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             return {"state": "failed", "why": f"an answer that cannot be read: {type(error).__name__}: {error}"}
 
     # ---- bodies
@@ -83,13 +84,21 @@ class Client:
                 state = "refused" if 400 <= response.status < 500 or response.status == 501 else "failed"
                 return {"state": state, "why": f"status {response.status}: {text}"}
             streamed = "text/event-stream" in response.getheader("Content-Type", "")
-            events = read_events(response) if streamed else [json.loads(response.read())]
+            events = read_events(response) if streamed else [from_json(response.read())]
         finally:
             connection.close()
-        if any("error" in event for event in events):
-            raise NoAnswer(f"status 200 with an error: {json.dumps(events[-1])[:300]}")
+        for event in events:
+            if event.get("error") is not None:  # null: no error
+                raise NoAnswer(f"status 200 with an error: {json.dumps(event)[:300]}")
         read = lorax_answer if self.api == "lorax" else openai_answer
-        return {"state": "ok", "streamed": streamed, **read(events, streamed, logprobs)}
+        return {"state": "ok", "streamed": streamed, **checked(read(events, streamed, logprobs))}
+
+
+def from_json(text):
+    """The value of strict JSON. Python's parser alone takes NaN and Infinity, too."""
+    def refuse(name):
+        raise ValueError(f"{name} is not JSON")
+    return json.loads(text, parse_constant=refuse)
 
 
 def read_events(response):
@@ -99,10 +108,27 @@ def read_events(response):
         if line.startswith(b"data:"):
             data = line[5:].strip()
             if data and data != b"[DONE]":
-                events.append(json.loads(data))
+                events.append(from_json(data))
     if not events:
         raise NoAnswer("a stream without events")
     return events
+
+
+def checked(answer):
+    """The answer, whose parts have the types that verdicts read. Others raise ValueError."""
+    def must(holds, what):
+        if not holds:
+            raise ValueError(what)
+    is_number = lambda value: type(value) is int or type(value) is float and math.isfinite(value)
+    must(answer["tokens"] is None or type(answer["tokens"]) is int, f"the number of tokens is {answer['tokens']!r}")
+    for choice in answer["choices"]:
+        must(isinstance(choice["text"], str), f"the text is {choice['text']!r}")
+        must(isinstance(choice["finish"], (str, type(None))), f"the finish reason is {choice['finish']!r}")
+        for token, value, others in choice["logprobs"] or []:
+            must(isinstance(token, str), f"a token is {token!r}")
+            for each in (value, *others.values()):
+                must(each is None or is_number(each), f"a log-probability is {each!r}")
+    return answer
 
 
 def openai_answer(events, streamed, logprobs):

@@ -164,7 +164,7 @@ def breaks_schema(text, finish, schema):
         return not (text.lstrip()[:1] in ("{", ""))
     try:
         return not fits(json.loads(text), schema)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
 
 
@@ -193,13 +193,16 @@ def contradictions(case, answer, streamed_as_asked):
             found["max_tokens"] = f"more than {most} tokens"
         if "logprobs" in options and not choice["logprobs"] and text:
             found["logprobs"] = "no log-probabilities"
+        if any(None in (value, *others.values()) for _, value, others in choice["logprobs"] or []):
+            found["logprobs"] = "a log-probability is null"
         if "stop" in options and (stop := ignored_stop(text, options["stop"], case["route"] == "generate")):
             found["stop"] = f"{stop!r} is in the answer"
         if "schema" in options and breaks_schema(text, choice["finish"], options["schema"]):
             found["schema"] = f"{text[:60]!r} does not satisfy the schema"
         if options["temperature"] == 0:
             for token, logprob, others in choice["logprobs"] or []:
-                if logprob is not None and others and logprob < max(others.values()) - 1e-3:
+                known = [value for value in others.values() if value is not None]
+                if logprob is not None and known and logprob < max(known) - 1e-3:
                     found["temperature"] = f"{token!r} is not the likeliest token"
     return found
 

@@ -18,7 +18,9 @@ FAULTS = {
     "n": "one answer for all n", "logit_bias": "biases are ignored", "logprobs": "no log-probabilities are sent",
     "stream": "each answer is a stream", "adapter": "adapters are ignored", "adapter_crowd": "adapters change places while others run",
     "refuse": "log-probabilities, schemas and biases are refused", "error": "n gets status 500", "hang": "biases get no answer",
-    "overload": "a crowd gets status 429", "streams_only": "whole answers are refused"}
+    "overload": "a crowd gets status 429", "streams_only": "whole answers are refused", "null_error": "whole answers have a null error",
+    "null_logprobs": "log-probabilities are null", "text_logprobs": "log-probabilities are texts", "nan": "log-probabilities are NaN",
+    "usage": "the number of tokens is a text"}
 LENGTH = 34  # words of an answer before its end
 
 
@@ -73,7 +75,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "messages" in body:
                 each["message"] = {"role": "assistant", "content": each.pop("text")}
         tokens = sum(each.pop("tokens") for each in choices)
-        return self.send(200, {"id": str(random.random()), "choices": choices, "usage": {"completion_tokens": tokens}})
+        answer = {"id": str(random.random()), "choices": choices, "usage": {"completion_tokens": str(tokens) if fault == "usage" else tokens}}
+        return self.send(200, answer | ({"error": None} if fault == "null_error" else {}))
 
     def choice(self, body, index, is_crowd, previous):
         fault = self.server.fault
@@ -110,7 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         logprobs = None
         if "logprobs" in body and fault != "logprobs":
             off = 1e-7 if fault == "logprobs_crowd" and is_crowd else 0
-            rows = [(word, -len(word) / 16 - off, {word: -len(word) / 16 - off, "?": -9.5}) for word in words]
+            value = lambda word: {"null_logprobs": None, "text_logprobs": "-0.5", "nan": float("nan")}.get(fault, -len(word) / 16 - off)
+            rows = [(word, value(word), {word: value(word), "?": -9.5}) for word in words]
             if "messages" in body:
                 logprobs = {"content": [{"token": word, "logprob": value, "top_logprobs": [{"token": t, "logprob": v} for t, v in top.items()]}
                                         for word, value, top in rows]}

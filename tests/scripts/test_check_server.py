@@ -33,13 +33,13 @@ def run(fault, *options):
 class Faults(unittest.TestCase):
     tested = set()
 
-    def find(self, fault, *options):
+    def find(self, fault, *options, count=COUNT):
         Faults.tested.add(fault)
         status, line, text = run(fault, *options)
-        self.assertEqual(status, 0 if fault in ("refuse", "overload", "streams_only") else 1, text)
+        self.assertEqual(status, 0 if fault in ("refuse", "overload", "streams_only", "null_error") else 1, text)
         for name, group in line["groups"].items():
             sent = sum(group[verdict] for verdict in check_server.VERDICTS)
-            self.assertEqual(sent, COUNT if "adapters" not in name else sent, text)
+            self.assertEqual(sent, count if "adapters" not in name else sent, text)
         return line["groups"], line["kinds"], text
 
     def only(self, groups, verdict, *names):
@@ -125,7 +125,35 @@ class Faults(unittest.TestCase):
         self.assertEqual(kinds["n"], {"failed": 2})
         groups, kinds, text = self.find("hang", "--timeout", "2")
         self.assertEqual(kinds["logit_bias"], {"failed": 2}, text)
-        self.assertEqual(groups["crowd of 32"]["failed"], 2, text)
+        self.assertEqual((groups["crowd of 32"]["failed"], groups["crowd of 32"]["not sent"]), (0, 2), text)
+        self.only(groups, "failed", "alone")
+
+    def test_requests_that_are_not_sent_have_a_verdict_of_their_own(self):
+        groups, kinds, text = self.find("hang", "--timeout", "2", "--requests", "80", "--routes", "chat", count=80)
+        self.assertEqual(kinds["logit_bias"], {"failed": 2, "not sent": 2}, text)
+        self.assertEqual((groups["alone"]["failed"], groups["alone"]["not sent"]), (2, 2), text)
+        self.assertEqual((groups["order"]["failed"], groups["order"]["not sent"]), (0, 4), text)
+        self.assertEqual(groups["order"]["not sent_by"], {"logit_bias": 4}, text)
+        self.assertIn("not sent: two requests of this kind had no answer", text)
+
+    def test_an_error_that_is_null_is_none(self):
+        groups, _, _ = self.find("null_error")
+        self.only(groups, "failed")
+
+    def test_log_probabilities_that_are_null(self):
+        groups, kinds, text = self.find("null_logprobs")
+        self.assertEqual((set(groups["alone"]["wrong_by"]), set(kinds["logprobs"])), ({"logprobs"}, {"wrong"}), text)
+        self.only(groups, "failed")
+
+    def test_answers_that_cannot_be_read_are_failures(self):
+        for fault in ("text_logprobs", "nan", "usage"):
+            with self.subTest(fault):
+                groups, kinds, text = self.find(fault)
+                self.only(groups, "failed", *groups)
+                self.only(groups, "wrong")
+                self.assertIn("an answer that cannot be read", text)
+                if fault != "usage":
+                    self.assertEqual(set(kinds["logprobs"]), {"failed"}, text)
 
     @classmethod
     def tearDownClass(cls):
