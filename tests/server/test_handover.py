@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -194,6 +195,49 @@ class Upgrades(HandoverTest):
         self.assertEqual(answers["plain"][-1], '"[DONE]"')
         self.assertIn('"reason":"moved"', first.text())
 
+    def two_handed(self, *flags):
+        """The next server computes one of two streams, and the other one waits. What their clients have."""
+        first = self.start_slow("--draft", "none")
+        streams = [self.begun(first, SLOW) for _ in range(2)]
+        self.assertEqual(len(self.hand_over(first)), 2)
+        rest = [stream.response.read().split(b"\n\n") for stream, _ in streams]
+        got = [have + [parsed(block) for block in blocks if block.startswith(b"id:")] for (_, have), blocks in zip(streams, rest)]
+        return got, self.start_slow("--draft", "none", "--batch", "1", "--scheduler", "sequential")
+
+    def continues(self, server, got):
+        path, body = SLOW
+        return server.stream(path, dict(body, stream=True, resumable=True), {"Last-Event-ID": got[-1].id})
+
+    def test_again_before_a_continued_stream_has_anything_new(self):
+        got, second = self.two_handed()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            running = [pool.submit(lambda each=each: self.continues(second, each).response.read()) for each in got]
+            serving.eventually(lambda: second.metric("tenon_requests_open") == 2, "two requests")
+            self.assertEqual(len(self.hand_over(second)), 2, second.text())
+            self.assertTrue(all(b"handed over" in each.result() for each in running))
+
+    def test_a_client_that_leaves_before_anything_new_may_come_again(self):
+        got, second = self.two_handed()
+        path, body = SLOW
+        sent = json.dumps(dict(body, stream=True, resumable=True)).encode()
+        for each in got:
+            head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nLast-Event-ID: %s\r\n\r\n" % (path, len(sent), each[-1].id)
+            with socket.create_connection(("127.0.0.1", second.port)) as connection:
+                connection.sendall(head.encode() + sent)
+                time.sleep(0.3)
+        serving.eventually(lambda: second.text().count('"reason":"dropped"') == 2, second.text)
+        self.assertGreaterEqual(len(self.hand_over(second)), 1, second.text())
+
+    def test_a_disk_that_fails(self):
+        first = self.start_slow("--draft", "none", "--shutdown-timeout", 300)
+        streams = [self.begun(first, SLOW) for _ in range(3)]
+        shutil.rmtree(self.spool)
+        first.signal(signal.SIGUSR2)
+        rest = [stream.response.read() for stream, _ in streams]
+        self.assertEqual(first.ended(), 0, first.text())
+        self.assertEqual(sum(b"has not handed the stream over" in each for each in rest), 1, first.text())
+        self.assertEqual(sum(b'"finish_reason": "length"' in each or b'"finish_reason":"length"' in each for each in rest), 2)
+
     def test_the_end_of_the_stream_says_so(self):
         first = self.start_slow()
         stream, got = self.begun(first, SLOW)
@@ -217,9 +261,10 @@ class Ends(HandoverTest):
         (answer, written), = self.hand_over(first).items()
         return got, self.spool / (answer + ".stream")
 
-    def not_taken(self, server, part):
+    def not_taken(self, server, part, file):
+        """The file stays for other servers."""
         serving.eventually(lambda: part in server.text(), lambda: "no message: " + server.text())
-        self.assertEqual(self.written(), {})
+        self.assertEqual(list(self.spool.iterdir()), [file])
 
     def test_their_time_is_over(self):
         got, file = self.handed()
@@ -240,6 +285,8 @@ class Ends(HandoverTest):
         got, file = self.handed("--handover-timeout", 2)
         second = self.start("--handover-timeout", 2)
         self.assertIn("took up 1 streams", second.text())
+        part = self.spool / "cmpl-0.stream.1-0.part"  # of a server that was killed
+        part.write_text("")
         time.sleep(13)  # a sweep each 10 s
         second.signal(signal.SIGUSR2)
         self.assertEqual(second.ended(), 0)
@@ -253,8 +300,11 @@ class Ends(HandoverTest):
         weights[-4] ^= 1
         (model / "model.safetensors").write_bytes(weights)
         second = self.start("--model", model, "--served-model-name", "tales")
-        self.not_taken(second, "another engine")
+        self.not_taken(second, "another engine", file)
         self.refuses(second, SLOW, got[-1].id, 400, "another engine")
+        third = self.start("--draft", "none")
+        self.assertIn("took up 1 streams", third.text())
+        self.assertEqual(got[1:] + events(third, SLOW, got[-1].id), events(self.server, SLOW, got[0].id))
 
     def test_other_versions_and_forms(self):
         """An id of another version of the server is known by the file."""
@@ -270,7 +320,7 @@ class Ends(HandoverTest):
         self.refuses(third, SLOW, got[-1].id, 400, "another engine")
         got, file = self.handed()
         file.write_text(json.dumps(json.loads(file.read_text()) | {"event_form": 0}))
-        self.not_taken(self.start(), "another form")
+        self.not_taken(self.start(), "another form", file)
 
     def test_damaged_files(self):
         got, file = self.handed()
@@ -282,7 +332,8 @@ class Ends(HandoverTest):
         for content in damaged:
             file.write_text(content)
             server = self.start()
-            self.not_taken(server, "not taken up")
+            self.not_taken(server, "not taken up", file)
+            self.assertEqual(file.read_text(), content)
             self.assertEqual(got[1:] + events(server, SLOW, got[-1].id), events(self.server, SLOW, got[0].id))
             server.__exit__()
 
@@ -293,7 +344,7 @@ class Ends(HandoverTest):
         got, file = self.handed("--adapter-root", root, case=case)
         root_of(root, "shakespeare")
         second = self.start("--adapter-root", root)
-        self.not_taken(second, "adapters")
+        self.not_taken(second, "adapters", file)
         self.refuses(second, case, got[-1].id, 400, "adapter")
 
     def test_keys(self):
@@ -307,7 +358,7 @@ class Ends(HandoverTest):
         self.assertEqual(json.loads(rest[-2].data)["usage"]["completion_tokens"], SLOW[1]["max_tokens"])
         got, file = self.handed(*flags, headers={"X-Api-Key": "sk-a"})
         keys.write_text("sk-b name=others\n")
-        self.not_taken(self.start(*flags), "API key")
+        self.not_taken(self.start(*flags), "API key", file)
 
     def test_flags(self):
         def fails(status, part, *flags):
@@ -319,6 +370,10 @@ class Ends(HandoverTest):
         fails(1, "is no folder", "--resume-key-file", self.key, "--handover", self.spool / "none")
         self.spool.chmod(0o777)
         fails(1, "chmod 700", "--resume-key-file", self.key, "--handover", self.spool)
+        if os.geteuid() == 0:
+            self.spool.chmod(0o700)
+            os.chown(self.spool, 12345, -1)
+            fails(1, "another user", "--resume-key-file", self.key, "--handover", self.spool)
 
 
 if __name__ == "__main__":

@@ -19,39 +19,11 @@ using tenon::TimePoint;
 constexpr auto kLook = 50ms;         // so often somebody looks whether the client is still there
 constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
 constexpr auto kHeartbeat = 15s;     // a stream that has nothing to say says so
-constexpr int kClientClosed = 499;   // nginx's, for the log
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-// Of two moments that both were; else 0.
-double between(TimePoint from, TimePoint to) {
-  return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from));
-}
 
 // The same for all streams, so that the engine's threads are disturbed once for all of them.
 TimePoint tick_after(TimePoint moment, Clock::duration interval) {
   if (interval == Clock::duration::zero()) return moment;
   return TimePoint((moment.time_since_epoch() / interval + 1) * interval);
-}
-
-FailureKind failure_of(ApiError::Kind kind) {
-  using enum ApiError::Kind;
-  switch (kind) {
-    case overloaded:
-    case rate_limited:
-    case unavailable:
-      return FailureKind::overloaded;
-    case unknown_adapter:
-      return FailureKind::download_adapter;
-    case adapter_unusable:
-      return FailureKind::load_adapter;
-    case engine:
-      return FailureKind::generation;
-    case incomplete:
-    case timeout:
-      return FailureKind::incomplete;
-    default:
-      return FailureKind::validation;
-  }
 }
 
 }  // namespace
@@ -79,54 +51,18 @@ void Exchange::tell_rates(HttpResponse& response) const {
 }
 
 Exchange::~Exchange() {
-  if (running_) serving_.handover.leave(running_);
+  const bool is_handed_over = running_ && serving_.handover.leave(running_);
   try {
-    if (asked_.parked && !answer_) serving_.handover.give_back(std::move(asked_.parked));
+    if (asked_.parked && !answer_)
+      serving_.handover.give_back(asked_.parked);
+    else if (can_come_again() && !is_handed_over)
+      serving_.handover.put_back(model_->service(), asked_.parked->stream, answer_->id());
     const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
     settle_tokens(usage);
     if (entered_) count(usage);
     log(usage);
   } catch (...) {  // no memory: this line is lost, and nothing else
   }
-}
-
-void Exchange::count(const Usage& usage) const {
-  Metrics& metrics = serving_.metrics;
-  const std::string key = caller_.tenant ? caller_.tenant->name() : "";
-  if (error_ && error_->kind == ApiError::Kind::rate_limited) metrics.rate_limited(key);
-  if (dropped_) return metrics.request_failed(FailureKind::dropped);
-  if (reason_ == tenon::FinishReason::moved) return;  // the one who goes on counts it
-  if (error_) return metrics.request_failed(failure_of(error_->kind));
-  const int tokens = usage.generated_tokens;
-  metrics.request_finished({.key = key,
-                            .adapter = asked_.adapter,
-                            .prompt_tokens = usage.prompt_tokens,
-                            .generated_tokens = tokens,
-                            .max_new_tokens = asked_.max_new_tokens,
-                            .reason = reason_,
-                            .total = between(times_.arrived, times_.last),
-                            .validation = between(times_.arrived, times_.submitted),
-                            .queue = between(times_.submitted, times_.started),
-                            .inference = between(times_.started, times_.last),
-                            .first_token = between(times_.arrived, times_.first),
-                            .per_output_token = tokens > 1 ? between(times_.first, times_.last) / (tokens - 1) : 0});
-}
-
-void Exchange::log(const Usage& usage) const {
-  LogLine line{.id = id_, .method = "POST", .route = route_, .trace = trace_, .adapter = asked_.adapter};
-  if (caller_.tenant) line.key = caller_.tenant->name();
-  line.ms = seconds(Clock::now() - times_.arrived) * 1000;
-  line.status = dropped_ ? kClientClosed : error_ ? status(error_->kind, dialect_of(route_)) : 200;
-  if (asked_.writer) {
-    line.prompt_tokens = usage.prompt_tokens;
-    line.tokens = usage.generated_tokens;
-  }
-  if (times_.first != TimePoint{}) line.ttft_ms = between(times_.arrived, times_.first) * 1000;
-  if (error_)
-    line.error = type_of(error_->kind);
-  else
-    line.reason = dropped_ ? "dropped" : to_string(reason_);
-  serving_.log.write(line);
 }
 
 void Exchange::serve(Asked asked, HttpResponse& response) {
@@ -181,18 +117,21 @@ void Exchange::take_work() {
   tokens_taken_ = work.tokens;
 }
 
-// The longest answers were taken; what was computed is paid.
+// The longest answers were taken; what was computed is paid. Tokens that were handed over are paid where they were
+// computed.
 void Exchange::settle_tokens(const Usage& usage) {
   if (!caller_.tenant || tokens_taken_ == 0) return;
-  const std::int64_t used = std::int64_t{usage.prompt_tokens} + usage.generated_tokens;
+  const auto handed = asked_.parked ? static_cast<int>(asked_.parked->stream.progress.choices.front().ids.size()) : 0;
+  const std::int64_t used = std::int64_t{usage.prompt_tokens} + std::max(0, usage.generated_tokens - handed);
   caller_.tenant->settle_tokens(std::exchange(tokens_taken_, 0), used);
 }
 
 void Exchange::submit(HttpResponse& response) {
   const Settings& settings = model_->settings();
   if (asked_.parked) {
+    follow(asked_.parked->answer.id());  // first: it may refuse, and then the stream is given back
     answer_.emplace(std::move(asked_.parked->answer));
-    return follow();
+    return;
   }
   refuse_another_wait(settings);
   answer_.emplace(model_->service());
@@ -210,12 +149,12 @@ void Exchange::submit(HttpResponse& response) {
     throw ApiError(ApiError::Kind::overloaded,
                    "all places for adapters are in use, and stayed so as long as a request waits");
   }
-  follow();
+  follow(answer_->id());
 }
 
 // The answer is being computed.
-void Exchange::follow() {
-  if (asked_.handed) running_ = serving_.handover.enter(std::move(*asked_.handed), answer_->id());
+void Exchange::follow(tenon::RequestId request) {
+  if (asked_.handed) running_ = serving_.handover.enter(std::move(*asked_.handed), request, asked_.is_continued);
   asked_.requests.clear();
   times_.submitted = Clock::now();
 }
@@ -236,6 +175,23 @@ void Exchange::refuse_another_wait(const Settings& settings) const {
   throw ApiError(ApiError::Kind::overloaded, "too many requests wait for their adapters already");
 }
 
+// Says what became of a stream that was taken out of the engine. In a stream that was handed over the writer says so.
+void Exchange::check_moved() {
+  const bool is_streaming = written_ != TimePoint{};
+  const auto kind = is_streaming ? ApiError::Kind::incomplete : ApiError::Kind::unavailable;
+  if (serving_.handover.wait_settled(*running_)) {
+    if (is_streaming) return;
+    throw ApiError(kind, "the stream was handed over to another server: continue it by its Last-Event-ID");
+  }
+  reason_ = tenon::FinishReason::error;
+  if (running_->has_sent)
+    throw ApiError(kind,
+                   "the server is going down, and has not handed the stream over: a server that continues it by "
+                   "its Last-Event-ID computes it again");
+  asked_.writer->streamed();  // the client has no event yet, and asks again
+  throw ApiError(ApiError::Kind::unavailable, "the server is going down");
+}
+
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
 bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
   auto event = answer_->next_for(patience, wish);
@@ -243,10 +199,7 @@ bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
   if (event->receipt && asked_.receipt_key)
     event->receipt = std::make_shared<const tenon::Receipt>(asked_.receipt_key->sign(*event->receipt));
   note(*event);
-  if (event->kind == Event::Kind::finished && event->reason == tenon::FinishReason::moved && running_) {
-    serving_.handover.wait_settled(*running_);
-    if (!running_->has_sent) throw ApiError(ApiError::Kind::unavailable, "the server is going down");
-  }
+  if (event->kind == Event::Kind::finished && event->reason == tenon::FinishReason::moved && running_) check_moved();
   asked_.writer->take(*event);
   if (asked_.writer->complete() && !answer_->ended()) answer_->cancel();
   return true;
@@ -263,7 +216,7 @@ void Exchange::note(const Event& event) {
   if (times_.first == TimePoint{})
     times_.first = now;
   else
-    serving_.metrics.token_gap(seconds(now - times_.last));
+    serving_.metrics.token_gap(std::chrono::duration<double>(now - times_.last).count());
   times_.last = now;
 }
 
@@ -278,9 +231,17 @@ bool Exchange::client_has_left() {
 // What is answered now reaches nobody, or a client that has closed its half and would take it for an answer.
 void Exchange::drop(HttpResponse& response) {
   dropped_ = true;
-  if (answer_) answer_->cancel();
+  if (answer_) cancel();
   response.close = true;
   throw ApiError(ApiError::Kind::incomplete, "the client has left");
+}
+
+// A stream that was taken up, and of which the client has nothing new: it waits for the client again.
+bool Exchange::can_come_again() const { return asked_.parked && answer_ && !has_written_ && (dropped_ || !error_); }
+
+// One that waits for its client again goes on until it is written.
+void Exchange::cancel() {
+  if (!can_come_again()) answer_->cancel();
 }
 
 void Exchange::answer_whole(HttpResponse& response) {
@@ -322,15 +283,17 @@ bool Exchange::write_more(HttpSink& sink) {
     text = asked_.writer->streamed() + asked_.writer->failure(error);
     over = true;
   }
-  if (running_ && !text.empty()) running_->has_sent = true;
+  const bool has_text = !text.empty();
+  if (running_ && has_text) running_->has_sent = true;
   const TimePoint now = Clock::now();
   if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
   if (!text.empty()) written_ = now;
   if ((!text.empty() && !sink.write(text)) || (!over && client_has_left())) {
     dropped_ = true;
-    answer_->cancel();
+    cancel();
     return false;
   }
+  has_written_ = has_written_ || has_text || over;
   if (over) {
     sink.done();
     settle();
@@ -356,36 +319,6 @@ void Exchange::settle() noexcept {
   } catch (...) {  // the client has all of it
   }
   if (reason_ == tenon::FinishReason::error) reason_ = tenon::FinishReason::stop;  // that was a stop string
-}
-
-// LoRAX's, in milliseconds.
-void Exchange::add_headers(HttpResponse& response, bool whole) const {
-  const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
-  response.set_header("x-compute-type", model_->settings().model.device);
-  response.set_header("x-model-id", model_->name());
-  number("x-compute-characters", asked_.characters);
-  if (!asked_.adapter.empty()) {
-    const std::string source = model_->adapters().source_of(asked_.adapter), prefix = source + ":";
-    const bool prefixed = asked_.adapter.starts_with(prefix);
-    response.set_header("x-adapter-id", prefixed ? asked_.adapter.substr(prefix.size()) : asked_.adapter);
-    response.set_header("x-adapter-source", source);
-  }
-  if (!whole) return;
-  const auto time = [&](const char* name, double value) { number(name, static_cast<long long>(value * 1000 + 0.5)); };
-  const Usage usage = asked_.writer->usage();
-  const double total = between(times_.arrived, Clock::now()), inference = between(times_.started, times_.last);
-  time("x-compute-time", total);
-  time("x-total-time", total);
-  time("x-validation-time", between(times_.arrived, times_.submitted));
-  time("x-queue-time", between(times_.submitted, times_.started));
-  time("x-inference-time", inference);
-  time("x-time-per-token", inference / std::max(1, usage.generated_tokens));
-  time("x-time-to-first-token", between(times_.arrived, times_.first));
-  time("x-time-per-output-token", between(times_.first, times_.last) / std::max(1, usage.generated_tokens - 1));
-  number("x-prompt-tokens", usage.prompt_tokens);
-  number("x-generated-tokens", usage.generated_tokens);
-  number("x-skipped-tokens", 0);
-  number("x-total-tokens", usage.prompt_tokens + usage.generated_tokens);
 }
 
 }  // namespace serve

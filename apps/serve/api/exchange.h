@@ -24,7 +24,8 @@ struct Asked {
   std::unique_ptr<Writer> writer = {};
   std::vector<tenon::Request> requests = {};  // one a prompt
   bool stream = false;
-  bool resumable = false;  // the stream can be continued after a cut
+  bool resumable = false;     // the stream can be continued after a cut
+  bool is_continued = false;  // the client has events of it from before
   // How the answer's text is taken apart into reasoning, text and calls: for ids of streams. Empty: it is all text.
   std::string reading = {};
   std::shared_ptr<const program::ReceiptKey> receipt_key = {};  // signs receipts; null: they are not signed
@@ -69,9 +70,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void take_work();
   void settle_tokens(const Usage& usage);
   void submit(HttpResponse& response);
-  void follow();
+  void follow(tenon::RequestId request);
   void lease_adapters(tenon::Request& request, tenon::SubmitOptions& options);
   void refuse_another_wait(const Settings& settings) const;
+  void check_moved();
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
   void note(const tenon::Event& event);
   void answer_whole(HttpResponse& response);
@@ -80,6 +82,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void settle() noexcept;
   bool client_has_left();
   [[noreturn]] void drop(HttpResponse& response);
+  void cancel();
+  bool can_come_again() const;
   std::string next_text();
   void add_headers(HttpResponse& response, bool whole) const;
 
@@ -101,6 +105,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   tenon::FinishReason reason_ = tenon::FinishReason::error;
   std::optional<ApiError> error_;
   bool entered_ = false, dropped_ = false;
+  bool has_written_ = false;  // the client has got text of the stream
 };
 
 }  // namespace serve

@@ -88,17 +88,33 @@ TENON_INLINE void check_begun(const Request& request, int vocab) {
   if (!request.begun) return;
   const Options& o = request.options;
   const auto check = [](bool holds, const char* needed) { require(holds, "begun", needed); };
+  const auto known = [vocab](TokenId id) { return id >= 0 && id < vocab; };
+  const auto all_known = [known](const std::vector<TokenLogprob>& list) {
+    return std::all_of(list.begin(), list.end(), [known](const TokenLogprob& each) { return known(each.id); });
+  };
   check(request.begun->choices.size() == static_cast<std::size_t>(std::max(o.n, o.best_of)),
         "must have all choices of the request");
   for (const ChoiceProgress& each : request.begun->choices) {
     const std::size_t ids = each.ids.size(), listed = o.top_logprobs >= 0 || o.best_of > o.n ? ids : 0;
     check(ids <= static_cast<std::size_t>(o.max_new_tokens), "has more tokens than max_new_tokens");
-    check(std::all_of(each.ids.begin(), each.ids.end(), [vocab](TokenId id) { return id >= 0 && id < vocab; }),
+    check(std::all_of(each.ids.begin(), each.ids.end(), known) &&
+              std::all_of(each.top_logprobs.begin(), each.top_logprobs.end(), all_known),
           "has a token outside the vocabulary");
     check(each.logprobs.size() == listed && each.top_logprobs.size() == listed,
           "must have log-probabilities of its tokens if the request asks for them or for best_of, and else none");
     check(each.chain.size() == (o.receipt ? ids : 0), "must have a link for each token if a receipt is asked for");
   }
+  if (!request.begun->scores) return;
+  const Scores& scores = *request.begun->scores;
+  const auto prompt = static_cast<int>(request.input_ids.size());
+  for (const auto& [position, row] : scores.logits)
+    check(position >= 0 && position < prompt && row.size() == static_cast<std::size_t>(vocab),
+          "has logits of a position outside the prompt, or of another vocabulary");
+  for (const PromptLogprob& each : scores.prompt)
+    check(known(each.token.id) && all_known(each.top),
+          "has a token outside the vocabulary in its scores of the prompt");
+  check(scores.prompt.size() < std::max<std::size_t>(1, request.input_ids.size()),
+        "has scores of more tokens than the prompt has");
 }
 
 // A receipt holds all that decides the answer. It cannot hold code.

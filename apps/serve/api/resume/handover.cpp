@@ -1,6 +1,7 @@
 #include "serve/api/resume/handover.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <span>
@@ -25,6 +26,7 @@ using namespace std::chrono_literals;
 using tenon::Error;
 
 constexpr const char* kStreamEnding = ".stream";
+constexpr const char* kPartEnding = ".part";  // of files that are being written or taken up, as of tenon::NewFile
 constexpr std::uint64_t kLargestFile = 1ULL << 30;
 constexpr auto kSweep = 10s;
 
@@ -33,6 +35,7 @@ void check_folder(const std::filesystem::path& folder) {
   const auto refuse = [&](const char* why) { throw Error(Error::Kind::io, "--handover " + folder.string(), why); };
   if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
     refuse("is no folder; make it with: mkdir -m 700");
+  if (found.st_uid != ::geteuid() && found.st_uid != 0) refuse("belongs to another user; take a folder of your own");
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) refuse("may be written to by others; close it with: chmod 700");
 }
 
@@ -44,14 +47,26 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   return files;
 }
 
-// Nobody takes it up any more, whatever it says itself.
+// Parts that a server left behind when it was killed.
+std::vector<std::filesystem::path> parts_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::filesystem::path name = entry.path().filename();
+    if (name.extension() == kPartEnding && name.stem().stem().extension() == kStreamEnding)
+      files.push_back(entry.path());
+  }
+  return files;
+}
+
+// It was written too long ago to be taken up. This holds even where the file names a later time.
 bool is_old(const std::filesystem::path& file, std::chrono::milliseconds timeout) {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(file, error);
   return !error && written + timeout < std::filesystem::file_time_type::clock::now();
 }
 
-// Whom the stream is from. ApiError where its key is gone, or may not write text any more.
+// The caller who asked for the stream. ApiError where its key is gone, or may not write text any more.
 Caller caller_of(Serving& serving, const HandedStream& stream) {
   if (stream.owner.empty()) {
     if (serving.keys.required()) throw ApiError(ApiError::Kind::unauthorized, "its client had no API key");
@@ -85,24 +100,28 @@ void Handover::add_route(const std::string& path, Make make) { makes_[path] = st
 
 // ---- streams of clients
 
-std::shared_ptr<RunningStream> Handover::enter(HandedStream stream, tenon::RequestId request) {
+std::shared_ptr<RunningStream> Handover::enter(HandedStream stream, tenon::RequestId request, bool has_sent) {
   auto running = std::make_shared<RunningStream>();
   running->stream = std::move(stream);
   running->request = request;
+  running->has_sent = has_sent;
   std::lock_guard lock(mutex_);
   if (is_closed_) throw ApiError(ApiError::Kind::unavailable, "the server is going down");
   running_.insert(running);
   return running;
 }
 
-void Handover::leave(const std::shared_ptr<RunningStream>& running) {
-  std::lock_guard lock(mutex_);
+bool Handover::leave(const std::shared_ptr<RunningStream>& running) {
+  std::unique_lock lock(mutex_);
   running_.erase(running);
+  changed_.wait(lock, [&] { return !running->is_listed || running->is_settled; });
+  return running->is_handed_over;
 }
 
-void Handover::wait_settled(const RunningStream& running) {
+bool Handover::wait_settled(const RunningStream& running) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return running.is_settled; });
+  return running.is_handed_over;
 }
 
 // ---- streams that were handed over
@@ -145,33 +164,41 @@ void Handover::give_back(std::shared_ptr<ParkedStream> parked) {
   write(std::move(parked->stream));
 }
 
-// Of several servers that read the file, the one that removes it has it.
+// Of several servers that try to rename the file, one can: that one takes the stream up.
 std::shared_ptr<ParkedStream> Handover::take_up(Serving& serving, Model& model, const std::filesystem::path& file) try {
-  if (is_old(file, timeout_)) {
+  HandedStream stream = handed_stream_from(tenon::read_text_file(file, kLargestFile));
+  if (is_old(file, timeout_) || stream.until < seconds_now()) {
     std::filesystem::remove(file);
     return nullptr;
   }
-  const std::string text = tenon::read_text_file(file, kLargestFile);
-  if (!std::filesystem::remove(file)) return nullptr;
-  HandedStream stream = handed_stream_from(text);
   if (file_of(stream.begin.answer).filename() != file.filename())
     throw Error(Error::Kind::invalid_file, "answer", "is not that of the file's name");
-  if (stream.until < seconds_now()) return nullptr;
-  auto parked = start(serving, model, std::move(stream));
+  check_engine(stream, model);
+  const Caller caller = caller_of(serving, stream);
+  const std::filesystem::path own = file.string() + "." + std::to_string(::getpid()) + kPartEnding;
+  std::error_code error;
+  std::filesystem::rename(file, own, error);
+  if (error) return nullptr;
+  std::shared_ptr<ParkedStream> parked;
+  try {
+    parked = start(model, std::move(stream), caller);
+  } catch (...) {
+    std::filesystem::rename(own, file, error);
+    throw;
+  }
+  std::filesystem::remove(own, error);
   give_back(parked);
   return parked;
 } catch (const std::exception& error) {
   program::say("not taken up: " + tenon::file_name_of(file) + ": " + shown(error.what()) +
-               "; its client has it computed again");
+               "; the file stays until its time is over, and its client has the answer computed again here");
   return nullptr;
 }
 
 // As Exchange does it for a client.
-std::shared_ptr<ParkedStream> Handover::start(Serving& serving, Model& model, HandedStream stream) {
+std::shared_ptr<ParkedStream> Handover::start(Model& model, HandedStream stream, const Caller& caller) {
   const auto make = makes_.find(stream.route);
   if (make == makes_.end()) throw Error(Error::Kind::invalid_file, "route", "is none of this server");
-  check_engine(stream, model);
-  const Caller caller = caller_of(serving, stream);
   HttpRequest request;
   request.method = "POST";
   request.path = request.route = stream.route;
@@ -188,7 +215,8 @@ std::shared_ptr<ParkedStream> Handover::start(Serving& serving, Model& model, Ha
   made.begun = std::make_shared<const tenon::AnswerProgress>(stream.progress);
   made.repeats_begun = true;
   Answer answer(model.service());
-  answer.submit(std::move(made), {.timeout = model.settings().request_timeout});
+  const Settings& settings = model.settings();
+  answer.submit(std::move(made), {.timeout = settings.request_timeout, .adapter_wait = settings.adapter_wait});
   return std::shared_ptr<ParkedStream>(new ParkedStream{std::move(stream), std::move(answer)});
 }
 
@@ -207,13 +235,30 @@ bool Handover::write(HandedStream stream) try {
   return false;
 }
 
-// Without `writes` it only ends: a client that has nothing yet asks again. False where it has ended by now, or cannot
-// be written: then a client has the rest computed again.
-bool Handover::take_out(Service& service, HandedStream stream, tenon::RequestId request, bool writes) try {
-  stream.progress = service.take_progress(request);
-  return writes && write(std::move(stream));
+// Ends the stream, and writes it if its client has an event: a client that has none asks again. False where it cannot
+// be written. One that has ended by now needs nothing.
+bool Handover::take_out(Service& service, RunningStream& running) try {
+  HandedStream stream = running.stream;
+  try {
+    stream.progress = service.take_progress(running.request);
+  } catch (const Error&) {
+    return true;
+  }
+  if (!running.has_sent) return true;
+  if (!write(std::move(stream))) return false;
+  std::lock_guard lock(mutex_);
+  running.is_handed_over = true;
+  return true;
 } catch (const std::exception&) {
   return false;
+}
+
+void Handover::settle(RunningStream& running) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    running.is_settled = true;
+  }
+  changed_.notify_all();
 }
 
 std::size_t Handover::hand_over(Service& service) {
@@ -222,20 +267,31 @@ std::size_t Handover::hand_over(Service& service) {
     std::lock_guard lock(mutex_);
     is_closed_ = true;
     all.assign(running_.begin(), running_.end());
+    for (const auto& each : all) each->is_listed = true;
   }
   std::size_t written = 0;
+  bool can_write = true;
   for (const auto& each : all) {
-    written += take_out(service, each->stream, each->request, each->has_sent);
-    {
-      std::lock_guard lock(mutex_);
-      each->is_settled = true;
-    }
-    changed_.notify_all();
+    can_write = can_write && take_out(service, *each);
+    settle(*each);
+    written += each->is_handed_over;
   }
+  if (!can_write) program::say("streams that are left are finished here: the folder takes none");
   return written + hand_back(service);
 }
 
 // One that was computed to its end is written as it was taken up.
+bool Handover::put_back(Service& service, const HandedStream& stream, tenon::RequestId request) try {
+  HandedStream latest = stream;
+  try {
+    latest.progress = service.take_progress(request);
+  } catch (const Error&) {
+  }
+  return write(std::move(latest));
+} catch (const std::exception&) {
+  return false;
+}
+
 std::size_t Handover::hand_back(Service& service) {
   std::map<std::string, std::shared_ptr<ParkedStream>> all;
   {
@@ -244,8 +300,7 @@ std::size_t Handover::hand_back(Service& service) {
     all.swap(parked_);
   }
   std::size_t written = 0;
-  for (const auto& [answer, each] : all)
-    written += take_out(service, each->stream, each->answer.id(), true) || write(each->stream);
+  for (const auto& [answer, each] : all) written += put_back(service, each->stream, each->answer.id());
   return written;
 }
 
@@ -260,7 +315,9 @@ void Handover::sweep() {
     lock.unlock();
     dropped.clear();
     std::error_code ignored;
-    for (const std::filesystem::path& file : files_in(folder_))
+    std::vector<std::filesystem::path> files = files_in(folder_), parts = parts_in(folder_);
+    files.insert(files.end(), parts.begin(), parts.end());
+    for (const std::filesystem::path& file : files)
       if (is_old(file, timeout_)) std::filesystem::remove(file, ignored);
     lock.lock();
   }

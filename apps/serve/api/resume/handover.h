@@ -24,13 +24,17 @@ namespace serve {
 struct Asked;
 class Model;
 class Serving;
+struct Caller;
 
 // A stream that runs here for a client.
 struct RunningStream {
   HandedStream stream;  // without its progress
   tenon::RequestId request = 0;
   std::atomic<bool> has_sent{false};  // the client may have an event, and so can continue
-  bool is_settled = false;            // written, if it is to be; guarded by the hand-over's mutex
+  // The hand-over's mutex guards these.
+  bool is_listed = false;       // a hand-over decides on it
+  bool is_settled = false;      // the hand-over has decided
+  bool is_handed_over = false;  // it was written
 };
 
 // A stream that was taken up and waits for its client. It runs meanwhile.
@@ -55,11 +59,12 @@ class Handover {
   void add_route(const std::string& path, Make make);  // before the first request
 
   // ---- streams of clients
-  // ApiError unavailable once streams are being handed over.
-  std::shared_ptr<RunningStream> enter(HandedStream stream, tenon::RequestId request);
-  void leave(const std::shared_ptr<RunningStream>& running);
-  // After the end that says `moved`: when this returns, another server finds the stream.
-  void wait_settled(const RunningStream& running);
+  // has_sent: the client has an event of it from before. ApiError unavailable once streams are being handed over.
+  std::shared_ptr<RunningStream> enter(HandedStream stream, tenon::RequestId request, bool has_sent);
+  // Waits as wait_settled() where a hand-over has begun, and returns the same.
+  bool leave(const std::shared_ptr<RunningStream>& running);
+  // After the end that says `moved`. True: another server finds the stream. False: it was not written.
+  bool wait_settled(const RunningStream& running);
 
   // ---- streams that were handed over
   // Takes up all that the folder has; messages say how many, and why not.
@@ -70,19 +75,24 @@ class Handover {
   bool claim(const std::shared_ptr<ParkedStream>& parked);
   // The client was refused after all: it may come again.
   void give_back(std::shared_ptr<ParkedStream> parked);
+  // The client left before it had anything new: it may come again, and finds the stream in the folder. `request`: the
+  // one that computes it. False where it cannot be written.
+  bool put_back(Service& service, const HandedStream& stream, tenon::RequestId request);
 
   // ---- the end
-  // Ends all running streams, and writes those that a client can continue. Returns their number.
+  // Ends all running streams, and writes those that a client can continue. Returns their number. Once a stream cannot
+  // be written, the streams that are left run on.
   std::size_t hand_over(Service& service);
   // Writes streams back whose clients have not come.
   std::size_t hand_back(Service& service);
 
  private:
-  // From the file, which is removed. Null where it cannot be taken up; a message says why.
+  // From the file, which is removed. Null where it cannot be taken up: a message says why, and the file stays.
   std::shared_ptr<ParkedStream> take_up(Serving& serving, Model& model, const std::filesystem::path& file);
-  std::shared_ptr<ParkedStream> start(Serving& serving, Model& model, HandedStream stream);
+  std::shared_ptr<ParkedStream> start(Model& model, HandedStream stream, const Caller& caller);
   bool write(HandedStream stream);
-  bool take_out(Service& service, HandedStream stream, tenon::RequestId request, bool writes);
+  bool take_out(Service& service, RunningStream& running);
+  void settle(RunningStream& running) noexcept;
   std::filesystem::path file_of(const std::string& answer) const { return folder_ / (answer + ".stream"); }
   void sweep();
 

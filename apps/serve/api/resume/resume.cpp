@@ -116,7 +116,7 @@ bool take_parked(const std::shared_ptr<ParkedStream>& parked, const SentStreamId
   return false;
 }
 
-// What a hand-over needs of the stream.
+// The stream's data for a hand-over, all but its progress.
 HandedStream handed_stream(const HttpRequest& request, const Asked& asked, const StreamPlace& begin,
                            const Caller& caller, const Model& model) {
   HandedStream stream{.begin = begin,
@@ -183,11 +183,13 @@ void make_resumable(Asked& asked, const AnswerIdentity& identity, const HttpRequ
   const StreamScope scope{.request = description_of(request, asked, model),
                           .owner = caller.tenant ? caller.tenant->name() : std::string(),
                           .engine = engine_of(model)};
+  StreamSeal seal(serving.resume_key, scope, begin);
   if (identity.after) {
+    seal.check_key(*identity.after);  // before a file is read, and a stream started
+    asked.is_continued = true;
     auto parked = serving.handover.find(serving, model, identity.after->place.answer);
     if (parked && take_parked(parked, *identity.after, begin, scope, model, serving)) asked.parked = std::move(parked);
   }
-  StreamSeal seal(serving.resume_key, scope, begin);
   const bool is_checked = asked.parked != nullptr;
   if (identity.after && !is_checked) seal.check_tags(*identity.after, seconds_now());
   // Scores of a prompt come with the first token that is computed here, so the events before it cannot be repeated.

@@ -125,11 +125,15 @@ std::string StreamSeal::mac(std::string_view text) const {
   return hmac(key_, "id:" + scope_ + adapters_ + ":" + std::string(text)).substr(0, kMacDigits);
 }
 
-// The owner comes before the engine and the request: another client learns nothing of either.
-void StreamSeal::check_tags(const SentStreamId& sent, std::int64_t now) const {
+void StreamSeal::check_key(const SentStreamId& sent) const {
   const std::string_view before_key_tag =
       std::string_view(sent.text).substr(0, sent.text.size() - kMacDigits - 1 - kTagDigits);
   if (!same(tag_in(sent, kKeyTag), key_tag(before_key_tag))) refuse_id(kNotGiven);
+}
+
+// The owner comes before the engine and the request: another client learns nothing of either.
+void StreamSeal::check_tags(const SentStreamId& sent, std::int64_t now) const {
+  check_key(sent);
   const auto differs = [&](std::size_t index) { return !same(tag_in(sent, index), tag_at(tags_, index)); };
   if (differs(kOwnerTag)) refuse_id("is of a stream of another API key", ApiError::Kind::other_key);
   if (now > sent.place.expires) refuse_id("has expired: the time in which the stream could be continued is over");

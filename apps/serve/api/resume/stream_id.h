@@ -51,6 +51,8 @@ class StreamSeal {
 
   std::string text(const StreamPlace& place) const;
 
+  // ApiError where the id was not written with this key. The cheapest check, which says nothing of the stream.
+  void check_key(const SentStreamId& sent) const;
   // ApiError where a tag says that the id is not one of this stream, or its time is over. It needs no adapter.
   // `now`: seconds since 1970. An id of another owner gives `other_key`, whatever the request is.
   void check_tags(const SentStreamId& sent, std::int64_t now) const;
