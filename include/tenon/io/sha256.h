@@ -30,7 +30,7 @@ class Sha256 {
   /// The digest as 64 lower-case hexadecimal digits.
   std::string hex() const;
 
-  /// The digests of two texts of equal length. With SHA instructions, it takes 0.6 times as long as one after the other
+  /// The digests of two texts of equal length. With SHA instructions, it takes 0.7 times as long as one after the other
   /// (AMD Zen 5): each instruction of a text waits for the one before it.
   static std::array<Digest, 2> both(std::span<const std::byte> a, std::span<const std::byte> b);
 

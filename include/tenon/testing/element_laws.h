@@ -44,7 +44,7 @@ struct StoredRow {
   }
 };
 
-// Rows of 1 to 130 elements, whose largest magnitude lies between 2^-6 and 2^6, or that are zero.
+// Rows of 1 to 130 elements, whose largest magnitude lies between 2^-6 and 2^5, or that are zero.
 inline std::vector<float> random_row(Random& random) {
   std::vector<float> row(static_cast<std::size_t>(random.between(1, 130)));
   const float size = random.between(0, 9) == 0 ? 0.0f : std::ldexp(1.0f, random.between(-6, 5));
@@ -83,7 +83,7 @@ void error_laws(Random& random, Violations& broken) {
 
 }  // namespace detail
 
-/// Stores random rows and reads them back: again, in another order, and on several threads at once. Rows are at most 64
+/// Stores random rows and reads them back: again, in another order, and on several threads at once. Rows are at most 32
 /// in magnitude. Returns the broken laws.
 template <class E>
 Violations element_laws() {
