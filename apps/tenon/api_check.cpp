@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "conversation/listed_tokens.h"
 #include "output.h"
 #include "tenon/io/file.h"
 #include "tenon/tokenizer/stream_decoder.h"
-#include "tenon/tokenizer/unicode.h"
 
 namespace program {
 namespace {
@@ -36,13 +36,35 @@ std::string shown(std::string_view text, std::size_t from) {
 
 // The token of an answer whose text has byte `at`, or the one after the last.
 int token_at(const tenon::Choice& answer, std::size_t at, bool skips_special, const tenon::Tokenizer& tokenizer) {
-  tenon::StreamDecoder decoder(tokenizer);
   std::size_t end = 0;
-  for (std::size_t i = 0; i < answer.ids.size(); ++i) {
-    if (!skips_special || !tokenizer.is_special(answer.ids[i])) end += decoder.push(answer.ids[i]).size();
+  const std::vector<std::string> texts = texts_of(answer.ids, skips_special, tokenizer);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    end += texts[i].size();
     if (end > at) return static_cast<int>(i);
   }
-  return static_cast<int>(answer.ids.size());
+  return static_cast<int>(texts.size());
+}
+
+// The answer as `count` tokens would have it.
+tenon::Choice cut_to(const tenon::Choice& answer, std::optional<std::size_t> count, bool skips_special,
+                     const tenon::Tokenizer& tokenizer) {
+  tenon::Choice cut = answer;
+  if (!count || *count >= cut.ids.size()) return cut;
+  cut.ids.resize(*count);
+  cut.logprobs.resize(std::min(*count, cut.logprobs.size()));
+  cut.top_logprobs.resize(std::min(*count, cut.top_logprobs.size()));
+  cut.reason = tenon::FinishReason::length;
+  tenon::StreamDecoder decoder(tokenizer);
+  cut.text.clear();
+  for (const tenon::TokenId id : cut.ids)
+    if (!skips_special || !tokenizer.is_special(id)) cut.text += decoder.push(id);
+  cut.text += decoder.finish();
+  return cut;
+}
+
+// Without the U+FFFD that stands for a character whose end the length has cut off.
+std::string_view whole_characters(std::string_view text) {
+  return text.ends_with(kUnknownCharacter) ? text.substr(0, text.size() - kUnknownCharacter.size()) : text;
 }
 
 void append_member(std::string& out, std::string_view name, std::string_view value) {
@@ -57,12 +79,14 @@ class ChoiceCheck {
               ApiCheck& check)
       : line_(line),
         theirs_(line.answer.choices[index]),
-        ours_(ours),
+        index_(index),
+        count_(may_be_cut(line, index) ? tokens_told(line, index) : std::nullopt),
+        ours_(cut_to(ours, count_, line.parsed.request.options.skip_special_tokens, tokenizer)),
         batch_(*line.parsed.batch),
         tokenizer_(tokenizer),
         prefix_("choices[" + std::to_string(index) + "]."),
-        is_cut_(may_be_cut(line, index)),
-        message_(batch_choice(batch_, ours, index, tokenizer)),
+        is_cut_(may_be_cut(line, index) && !count_),
+        message_(batch_choice(batch_, ours_, index, tokenizer)),
         check_(check) {}
 
   void run() {
@@ -75,9 +99,8 @@ class ChoiceCheck {
     check_reason();
     check_logprobs();
     if (!agrees()) return;
-    const bool is_prefix = is_cut_ && !batch_.style;
-    check_.tokens += is_prefix ? token_at(ours_, theirs_.text.size(), skips_special(), tokenizer_)
-                               : static_cast<int>(ours_.ids.size());
+    const std::size_t bytes = theirs_.text.size() + theirs_.reasoning.value_or("").size();
+    check_.tokens += is_cut_ ? token_at(ours_, bytes, skips_special(), tokenizer_) : static_cast<int>(ours_.ids.size());
   }
 
  private:
@@ -94,18 +117,25 @@ class ChoiceCheck {
     if (position) check_.tokens += *position;
   }
 
-  // As far as both go: servers differ in whether they list the token that ends an answer.
+  // Servers differ in whether they list the token that ends an answer.
   void check_ids() {
     if (!theirs_.ids) return;
-    const auto [a, b] = std::mismatch(theirs_.ids->begin(), theirs_.ids->end(), ours_.ids.begin(), ours_.ids.end());
-    if (a == theirs_.ids->end() || b == ours_.ids.end()) return;
-    differ("token_ids", std::to_string(*a), std::to_string(*b), static_cast<int>(b - ours_.ids.begin()));
+    const std::vector<tenon::TokenId>&a = *theirs_.ids, &b = ours_.ids;
+    const auto differs = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+    const auto at = static_cast<std::size_t>(differs);
+    if (at == a.size() || at == b.size()) {
+      if (ours_.reason == tenon::FinishReason::cancelled) return;  // the text differs, and is told
+      const std::size_t most = ours_.reason == tenon::FinishReason::stop ? 1 : 0;
+      if (std::max(a.size(), b.size()) - at <= most) return;
+    }
+    const auto id = [at](const auto& list) { return at < list.size() ? std::to_string(list[at]) : std::string(); };
+    differ("token_ids", id(a), id(b), static_cast<int>(at));
   }
 
   // is_whole: our text is that of all tokens, from the first on.
   void check_text(const std::string& field, const std::string& theirs, const std::string& ours, bool is_whole) {
     if (!agrees() || theirs == ours) return;
-    if (is_cut_ && ours.starts_with(theirs)) return;
+    if (is_cut_ && ours.starts_with(whole_characters(theirs))) return;
     const std::size_t at = start_of_character(ours, common_bytes(theirs, ours));
     std::optional<int> position;
     if (is_whole) position = token_at(ours_, at, skips_special(), tokenizer_);
@@ -129,7 +159,7 @@ class ChoiceCheck {
       return i < list.size() ? list[i] : std::string();
     };
     for (std::size_t i = 0; i < std::max(calls.size(), theirs_.calls.size()); ++i)
-      if (!is_cut_ || i + 1 < theirs_.calls.size())
+      if (!may_be_cut(line_, index_) || i + 1 < theirs_.calls.size())
         check_text("message.tool_calls[" + std::to_string(i) + "]", call(theirs_.calls, i), call(calls, i), false);
   }
 
@@ -143,25 +173,38 @@ class ChoiceCheck {
       check_.not_compared.emplace(prefix_ + "finish_reason", theirs_.reason.empty() ? "is missing" : "is another word");
   }
 
-  // Up to the first token that differs.
+  // Up to the first token that differs, or is not clear.
   void check_logprobs() {
-    const std::size_t most = std::min(theirs_.listed.size(), ours_.logprobs.size());
-    for (std::size_t i = 0; i < most; ++i) {
-      if (!is_token(theirs_.listed[i], ours_.ids[i], tokenizer_)) {
-        if (i == 0) check_.not_compared.emplace(prefix_ + "logprobs", "begin with another token");
-        return;
-      }
+    const std::vector<std::string> texts = texts_of(ours_.ids, skips_special(), tokenizer_);
+    const std::size_t listed = theirs_.listed.size(), most = std::min(listed, ours_.logprobs.size());
+    std::size_t i = 0;
+    for (; i < most && is_ours(i, texts[i]); ++i)
       check_.add_difference(theirs_.listed[i].logprob - finite_logprob(ours_.logprobs[i]));
-    }
+    const bool all = i == listed || (i + 1 == listed && i == ours_.ids.size() && has_stopped());
+    if (all || (i > 0 && !agrees())) return;
+    check_.not_compared.emplace(prefix_ + "logprobs", i == 0 ? "begin with another token, or one that is not clear"
+                                                             : "compared up to token " + std::to_string(i));
+  }
+
+  bool has_stopped() const { return ours_.reason == tenon::FinishReason::stop; }
+
+  // Whether the token that is listed at i is that of this engine. text: of that.
+  bool is_ours(std::size_t i, const std::string& text) const {
+    if (theirs_.ids && i < theirs_.ids->size()) return (*theirs_.ids)[i] == ours_.ids[i];
+    const ListedToken& listed = theirs_.listed[i];
+    const bool ends = has_stopped() && i + 1 == ours_.ids.size();
+    return is_token(listed, ours_.ids[i], text, tokenizer_) || (ends && listed.text.empty());
   }
 
   const ApiLine& line_;
   const ApiChoice& theirs_;
-  const tenon::Choice& ours_;
+  const std::size_t index_;
+  const std::optional<std::size_t> count_;  // of tokens, if the server's length has cut the answer; none: not told
+  const tenon::Choice ours_;                // cut likewise
   const BatchLine& batch_;
   const tenon::Tokenizer& tokenizer_;
   const std::string prefix_;
-  const bool is_cut_;
+  const bool is_cut_;  // nobody knows where: it is compared as far as its text goes
   const tenon::OrderedJson message_;
   ApiCheck& check_;
 };
@@ -212,9 +255,30 @@ void check_choice(const ApiLine& line, std::size_t index, const tenon::Choice& o
   ChoiceCheck(line, index, ours, tokenizer, check).run();
 }
 
-bool is_token(const ListedToken& listed, tenon::TokenId id, const tenon::Tokenizer& tokenizer) {
-  const std::string_view bytes = tokenizer.bytes(id);
-  return listed.text == bytes || listed.text == tenon::sanitize_utf8(bytes);
+std::optional<std::size_t> tokens_told(const ApiLine& line, std::size_t index) {
+  const ApiChoice& choice = line.answer.choices[index];
+  std::optional<std::size_t> told;
+  const auto tell = [&](std::size_t count) { told = std::max(told.value_or(0), count); };
+  if (choice.ids) tell(choice.ids->size());
+  if (!choice.listed.empty()) tell(choice.listed.size());
+  const int written = line.answer.written_tokens.value_or(0);
+  if (written > 0 && line.answer.choices.size() == 1 && line.parsed.request.options.best_of <= 1)
+    tell(static_cast<std::size_t>(written));
+  return told;
+}
+
+std::vector<std::string> texts_of(const std::vector<tenon::TokenId>& ids, bool skips_special,
+                                  const tenon::Tokenizer& tokenizer) {
+  tenon::StreamDecoder decoder(tokenizer);
+  std::vector<std::string> texts;
+  for (const tenon::TokenId id : ids)
+    texts.push_back(skips_special && tokenizer.is_special(id) ? std::string() : decoder.push(id));
+  return texts;
+}
+
+bool is_token(const ListedToken& listed, tenon::TokenId id, const std::string& text,
+              const tenon::Tokenizer& tokenizer) {
+  return listed.is_exact && (listed.text == tokenizer.bytes(id) || listed.text == text);
 }
 
 }  // namespace program

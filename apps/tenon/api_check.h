@@ -39,7 +39,15 @@ bool may_be_cut(const ApiLine& line, std::size_t choice);
 void check_choice(const ApiLine& line, std::size_t index, const tenon::Choice& ours, const tenon::Tokenizer& tokenizer,
                   ApiCheck& check);
 
-// Whether the token has that text.
-bool is_token(const ListedToken& listed, tenon::TokenId id, const tenon::Tokenizer& tokenizer);
+// Number of tokens that a choice has, as far as its `token_ids`, `logprobs` or the usage tell; none: nothing tells it.
+std::optional<std::size_t> tokens_told(const ApiLine& line, std::size_t choice);
+
+// What each token adds to the text of an answer: nothing, while a character is incomplete.
+std::vector<std::string> texts_of(const std::vector<tenon::TokenId>& ids, bool skips_special,
+                                  const tenon::Tokenizer& tokenizer);
+
+// Whether the listed token has the bytes of that token, or its text, which is what it adds to the answer. False if
+// U+FFFD in the list may stand for other bytes.
+bool is_token(const ListedToken& listed, tenon::TokenId id, const std::string& text, const tenon::Tokenizer& tokenizer);
 
 }  // namespace program

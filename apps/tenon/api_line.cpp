@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "conversation/listed_tokens.h"
 #include "json_lines.h"
 #include "tenon/core/error.h"
 #include "tenon/io/file.h"
@@ -19,6 +20,10 @@ using tenon::OrderedJson;
 // Fields of a request that change the form of an answer, or its speed, but none of its tokens.
 constexpr const char* kFormAlone[] = {"stream",    "stream_options", "receipt",        "return_token_ids",
                                       "resumable", "prediction",     "prompt_logprobs"};
+
+// Fields of `tenon run` that a request to OpenAI's API calls otherwise.
+constexpr std::pair<std::string_view, std::string_view> kTheirNames[] = {
+    {"max_new_tokens", "max_tokens"}, {"input_ids", "prompt"}, {"schema", "response_format"}};
 
 [[noreturn]] void refuse(std::string field, const std::string& what) {
   throw Error(Error::Kind::invalid_request, std::move(field), what);
@@ -59,17 +64,22 @@ const OrderedJson& answer_of(const OrderedJson& line, const std::string& custom_
   if (member(*answer, "response").is_object()) answer = &(*answer)["response"];
   if (member(*answer, "body").is_object()) answer = &(*answer)["body"];
   const OrderedJson& error = member(*answer, "error");
-  if (!error.is_null())
-    refuse("response", "is an error: " + tenon::printable(text_or_empty(member(error, "message")), 200));
+  if (!error.is_null()) {
+    const std::string text = text_or_empty(error.is_string() ? error : member(error, "message"));
+    refuse("response", "is an error: " + tenon::printable(text, 200));
+  }
   if (!member(*answer, "choices").is_array() || (*answer)["choices"].empty())
     refuse("response.choices", "must be a list of at least one");
   return *answer;
 }
 
-std::string bytes_of(const OrderedJson& list) {
+std::string bytes_in(const OrderedJson& list) {
   std::string bytes;
-  for (const OrderedJson& each : list)
-    if (each.is_number_unsigned()) bytes += static_cast<char>(each.get<unsigned>());
+  for (const OrderedJson& each : list) {
+    if (!each.is_number_unsigned() || each.get<std::uint64_t>() > 255)
+      refuse("response.choices.logprobs.content.bytes", "must be numbers from 0 to 255");
+    bytes += static_cast<char>(each.get<unsigned>());
+  }
   return bytes;
 }
 
@@ -77,18 +87,24 @@ double number_or_nan(const OrderedJson& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+ListedToken listed_as(const std::string& text, double logprob) {
+  if (const auto bytes = bytes_spelled_by(text)) return {*bytes, logprob, /*is_exact=*/true};
+  return {text, logprob, text.find(kUnknownCharacter) == text.npos};
+}
+
 std::vector<ListedToken> listed_in(const OrderedJson& logprobs) {
   std::vector<ListedToken> listed;
   for (const OrderedJson& each : member(logprobs, "content")) {
     const OrderedJson& bytes = member(each, "bytes");
-    listed.push_back({bytes.is_array() ? bytes_of(bytes) : text_or_empty(member(each, "token")),
-                      number_or_nan(member(each, "logprob"))});
+    const double logprob = number_or_nan(member(each, "logprob"));
+    listed.push_back(bytes.is_array() ? ListedToken{bytes_in(bytes), logprob, /*is_exact=*/true}
+                                      : listed_as(text_or_empty(member(each, "token")), logprob));
   }
   const OrderedJson& tokens = member(logprobs, "tokens");
   const OrderedJson& values = member(logprobs, "token_logprobs");
   if (!tokens.is_array() || !values.is_array()) return listed;
   for (std::size_t i = 0; i < std::min(tokens.size(), values.size()); ++i)
-    listed.push_back({text_or_empty(tokens[i]), number_or_nan(values[i])});
+    listed.push_back(listed_as(text_or_empty(tokens[i]), number_or_nan(values[i])));
   return listed;
 }
 
@@ -123,8 +139,21 @@ ApiChoice choice_from(const OrderedJson& json, bool chat) {
   const auto is_id = [](const OrderedJson& each) {
     return each.is_number_unsigned() && each.get<std::uint64_t>() <= std::numeric_limits<tenon::TokenId>::max();
   };
-  if (ids.is_array() && std::all_of(ids.begin(), ids.end(), is_id)) choice.ids = ids.get<std::vector<tenon::TokenId>>();
+  if (ids.is_null()) return choice;
+  if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_id))
+    refuse("response.choices.token_ids", "must be a list of ids");
+  choice.ids = ids.get<std::vector<tenon::TokenId>>();
   return choice;
+}
+
+// A count of the usage; none: it is not told.
+std::optional<int> count_in(const OrderedJson& answer, const char* key) {
+  const OrderedJson& count = member(member(answer, "usage"), key);
+  if (count.is_null()) return std::nullopt;
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (!count.is_number_unsigned() || count.get<std::uint64_t>() > kMost)
+    refuse(std::string("response.usage.") + key, "must be an integer from 0 to " + std::to_string(kMost));
+  return count.get<int>();
 }
 
 ApiAnswer answer_from(const OrderedJson& json, bool chat) {
@@ -141,8 +170,8 @@ ApiAnswer answer_from(const OrderedJson& json, bool chat) {
   }
   answer.fingerprint = text_or_empty(member(json, "system_fingerprint"));
   if (member(json, "created").is_number_integer()) answer.created = json["created"].get<std::int64_t>();
-  const OrderedJson& tokens = member(member(json, "usage"), "prompt_tokens");
-  if (tokens.is_number_unsigned()) answer.prompt_tokens = tokens.get<int>();
+  answer.prompt_tokens = count_in(json, "prompt_tokens");
+  answer.written_tokens = count_in(json, "completion_tokens");
   return answer;
 }
 
@@ -189,11 +218,22 @@ std::vector<std::string> calls_of(const OrderedJson& message) {
 }
 
 std::pair<std::string, std::string> refusal_of(const Error& error) {
-  std::string field = error.where().empty() ? "request" : error.where(), why = error.what();
-  if (why.starts_with(error.where() + ": ")) why.erase(0, error.where().size() + 2);
+  const std::string& where = error.where();
+  std::string field = where, why = error.what();
+  if (why.starts_with(where + ": ")) why.erase(0, where.size() + 2);
+  if (where.empty()) return {"request", std::move(why)};
+  for (const char* const own : {"request", "response", "line "})  // as this file names them
+    if (where.starts_with(own)) return {std::move(field), std::move(why)};
   for (const std::string_view prefix : {"body.", "body: "})  // as the reader of batches names fields
-    if (field.starts_with(prefix)) field.replace(0, prefix.size(), "request.");
-  return {std::move(field), std::move(why)};
+    if (field.starts_with(prefix)) field.erase(0, prefix.size());
+  const auto is_part_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '[' || c == ']';
+  };
+  if (!std::all_of(field.begin(), field.end(), is_part_of_name)) return {"request", error.what()};  // a file, say
+  for (const auto& [ours, theirs] : kTheirNames)
+    if (field == ours) field = theirs;
+  return {"request." + field, std::move(why)};
 }
 
 ApiLine parse_api_line(std::string_view line, int number, const std::filesystem::path& adapter_root) {

@@ -17,10 +17,14 @@
 
 namespace program {
 
+// Stands in texts for bytes that are no character.
+inline constexpr std::string_view kUnknownCharacter = "\xEF\xBF\xBD";
+
 // A token as an answer lists it.
 struct ListedToken {
   std::string text;  // its bytes, or its text where the API tells no bytes
   double logprob;    // NaN: not told
+  bool is_exact;     // false: U+FFFD in the text may stand for any bytes
 };
 
 // A choice of a server's answer.
@@ -39,6 +43,7 @@ struct ApiAnswer {
   std::string fingerprint;              // system_fingerprint; empty: none
   std::optional<std::int64_t> created;  // seconds since 1970
   std::optional<int> prompt_tokens;     // of the usage
+  std::optional<int> written_tokens;    // of the usage: completion_tokens, of all choices
 };
 
 struct ApiLine {

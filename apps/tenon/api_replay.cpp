@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conversation/listed_tokens.h"
 #include "options.h"
 #include "prepare_line.h"
 #include "tenon/core/error.h"
@@ -11,7 +12,7 @@
 namespace program {
 namespace {
 
-constexpr int kBeyond = 16;  // tokens that an answer may have beyond the bytes of its text
+constexpr std::size_t kBeyond = 16;  // tokens that an answer may have beyond the bytes of its text
 
 // The tokens of a text that this engine can have.
 std::vector<tenon::TokenId> encoded(const std::string& text, const tenon::AnyEngine& engine) {
@@ -20,11 +21,13 @@ std::vector<tenon::TokenId> encoded(const std::string& text, const tenon::AnyEng
   return ids;
 }
 
-bool are_tokens(const std::vector<ListedToken>& listed, const std::vector<tenon::TokenId>& ids,
-                const tenon::Tokenizer& tokenizer) {
-  if (ids.size() < listed.size()) return false;
-  for (std::size_t i = 0; i < listed.size(); ++i)
-    if (!is_token(listed[i], ids[i], tokenizer)) return false;
+// Whether a list can be that of these tokens. Texts that are not clear are no contradiction.
+bool can_list(const std::vector<ListedToken>& listed, const std::vector<tenon::TokenId>& ids, bool skips_special,
+              const tenon::Tokenizer& tokenizer) {
+  const std::vector<std::string> texts = texts_of(ids, skips_special, tokenizer);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (listed[i].is_exact && !listed[i].text.empty() && !is_token(listed[i], ids[i], texts[i], tokenizer))
+      return false;
   return true;
 }
 
@@ -86,10 +89,14 @@ void ApiReplay::plan_answer(std::size_t index) {
   const bool has_text = !line.parsed.batch->style;  // else the text that the model writes is not told
   if (!line.parsed.batch->length_given) {
     o.max_new_tokens = room_for_answer(job.request.input_ids.size(), engine_);
-    std::size_t longest = 0;
-    for (const ApiChoice& each : choices) longest = std::max(longest, each.text.size());
-    if (has_text && longest < static_cast<std::size_t>(o.max_new_tokens))
-      o.max_new_tokens = std::min(o.max_new_tokens, static_cast<int>(longest) + kBeyond);
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      const auto told = may_be_cut(line, i) ? tokens_told(line, i) : std::nullopt;
+      const std::size_t room = static_cast<std::size_t>(o.max_new_tokens);
+      most = std::max(most, told ? *told : has_text ? choices[i].text.size() + kBeyond : room);
+    }
+    if (most < static_cast<std::size_t>(o.max_new_tokens))
+      o.max_new_tokens = static_cast<int>(std::max<std::size_t>(most, 1));
   }
   const bool has_logprobs =
       std::any_of(choices.begin(), choices.end(), [](const auto& c) { return !c.listed.empty(); });
@@ -109,7 +116,7 @@ void ApiReplay::plan_scores(std::size_t index) {
   for (std::size_t i = 0; i < line.answer.choices.size(); ++i) {
     const ApiChoice& choice = line.answer.choices[i];
     if (choice.listed.empty()) continue;
-    const auto ids = ids_of(choice);
+    const auto ids = ids_of(line, choice);
     if (!ids) {
       checks_[index].not_compared.emplace("choices[" + std::to_string(i) + "].logprobs",
                                           "list texts that are not, or not clearly, this model's tokens");
@@ -127,29 +134,63 @@ void ApiReplay::plan_scores(std::size_t index) {
 }
 
 // The tokens that a choice lists; none: they are not this model's, or several could be meant.
-std::optional<std::vector<tenon::TokenId>> ApiReplay::ids_of(const ApiChoice& choice) {
-  const tenon::Tokenizer& tokenizer = *engine_.tokenizer();
-  const int vocab = std::min(engine_.config().vocab, tokenizer.vocab_size());
+std::optional<std::vector<tenon::TokenId>> ApiReplay::ids_of(const ApiLine& line, const ApiChoice& choice) {
+  const int vocab = std::min(engine_.config().vocab, engine_.tokenizer()->vocab_size());
   const auto known = [vocab](tenon::TokenId id) { return id >= 0 && id < vocab; };
-  std::vector<tenon::TokenId> ids = choice.ids.value_or(std::vector<tenon::TokenId>{});
-  if (!choice.ids || !std::all_of(ids.begin(), ids.end(), known)) ids = encoded(choice.text, engine_);
-  if (are_tokens(choice.listed, ids, tokenizer)) {
-    ids.resize(choice.listed.size());
-    return ids;
+  const std::size_t listed = choice.listed.size();
+  std::vector<tenon::TokenId> ids;
+  if (choice.ids && choice.ids->size() + 1 >= listed) {
+    ids = *choice.ids;
+    ids.resize(std::min(ids.size(), listed));
+    if (!std::all_of(ids.begin(), ids.end(), known) ||
+        !can_list(choice.listed, ids, line.parsed.request.options.skip_special_tokens, *engine_.tokenizer()))
+      return std::nullopt;
+  } else {
+    ids = ids_by_bytes(choice);
   }
-  if (by_text_.empty()) {
-    for (tenon::TokenId id = 0; id < vocab; ++id) {
-      const auto [place, is_new] = by_text_.emplace(tokenizer.bytes(id), id);
+  if (ids.size() + 1 == listed)
+    if (const auto end = end_of(line, choice)) ids.push_back(*end);
+  if (ids.size() != listed) return std::nullopt;
+  return ids;
+}
+
+// As far as the bytes of a token tell its id. Where several have the same, that of the text's encoding is taken.
+std::vector<tenon::TokenId> ApiReplay::ids_by_bytes(const ApiChoice& choice) {
+  const tenon::Tokenizer& tokenizer = *engine_.tokenizer();
+  if (by_bytes_.empty()) {
+    for (tenon::TokenId id = 0; id < std::min(engine_.config().vocab, tokenizer.vocab_size()); ++id) {
+      const auto [place, is_new] = by_bytes_.emplace(tokenizer.bytes(id), id);
       if (!is_new) place->second = -1;
     }
   }
-  ids.clear();
+  const std::vector<tenon::TokenId> likely = encoded(choice.text, engine_);
+  std::vector<tenon::TokenId> ids;
+  bool is_likely = true;
   for (const ListedToken& each : choice.listed) {
-    const auto found = by_text_.find(each.text);
-    if (found == by_text_.end() || found->second < 0) return std::nullopt;
-    ids.push_back(found->second);
+    if (!each.is_exact || each.text.empty()) break;
+    is_likely = is_likely && ids.size() < likely.size() && tokenizer.bytes(likely[ids.size()]) == each.text;
+    const auto found = by_bytes_.find(each.text);
+    const tenon::TokenId alone = found == by_bytes_.end() ? -1 : found->second;
+    if (!is_likely && alone < 0) break;
+    ids.push_back(is_likely ? likely[ids.size()] : alone);
   }
   return ids;
+}
+
+// The token that ends a choice, and is listed last: with its text or without one. None: it is not clear.
+std::optional<tenon::TokenId> ApiReplay::end_of(const ApiLine& line, const ApiChoice& choice) {
+  if (choice.reason != "stop" || !choice.listed.back().is_exact) return std::nullopt;
+  const tenon::Options& o = line.parsed.request.options;
+  std::vector<tenon::TokenId> ends = o.stop_ids;
+  if (!o.ignore_eos) ends.insert(ends.end(), engine_.config().eos.begin(), engine_.config().eos.end());
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  const std::string& text = choice.listed.back().text;
+  std::erase_if(ends, [&](tenon::TokenId id) {
+    return id < 0 || id >= engine_.config().vocab || id >= engine_.tokenizer()->vocab_size() ||
+           (!text.empty() && engine_.tokenizer()->bytes(id) != text);
+  });
+  return ends.size() == 1 ? std::optional(ends.front()) : std::nullopt;
 }
 
 // False if its adapters have no room until another request ends.
@@ -193,6 +234,10 @@ void ApiReplay::finish(Job& job) {
   } else {
     for (std::size_t i = 0; i < line.answer.choices.size(); ++i)
       check_choice(line, i, i == 0 ? job.done : job.done.others.at(i - 1), *engine_.tokenizer(), check);
+    if (check.same == true && check.tokens == 0) {
+      check.same.reset();
+      check.not_compared.emplace("response.choices", "have no tokens to compare");
+    }
   }
   job.done = {};
 }

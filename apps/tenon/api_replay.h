@@ -42,7 +42,9 @@ class ApiReplay {
   void plan_answer(std::size_t index);
   void plan_scores(std::size_t index);
   std::optional<std::pair<std::string, std::string>> why_not_known(const ApiLine& line);
-  std::optional<std::vector<tenon::TokenId>> ids_of(const ApiChoice& choice);
+  std::optional<std::vector<tenon::TokenId>> ids_of(const ApiLine& line, const ApiChoice& choice);
+  std::vector<tenon::TokenId> ids_by_bytes(const ApiChoice& choice);
+  std::optional<tenon::TokenId> end_of(const ApiLine& line, const ApiChoice& choice);
   bool submit(Job& job, std::size_t number);
   void take(const tenon::Event& event);
   void finish(Job& job);
@@ -50,8 +52,8 @@ class ApiReplay {
   tenon::AnyEngine& engine_;
   RequestConstraints& constraints_;
   Conversations& conversations_;
-  std::string fingerprint_ = {};                                  // empty: not asked for yet
-  std::unordered_map<std::string, tenon::TokenId> by_text_ = {};  // tokens; -1: several have the text
+  std::string fingerprint_ = {};                                   // empty: not asked for yet
+  std::unordered_map<std::string, tenon::TokenId> by_bytes_ = {};  // tokens; -1: several have them
   std::vector<ApiLine>* lines_ = nullptr;
   std::vector<ApiCheck> checks_ = {};
   std::deque<Job> jobs_ = {};

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "conversation/answer_message.h"
+#include "conversation/listed_tokens.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
 #include "tenon/io/json.h"
@@ -252,10 +252,7 @@ OrderedJson completion_logprobs(const tenon::Choice& choice, const tenon::Tokeni
     const std::string text = tenon::sanitize_utf8(tokenizer.bytes(choice.ids[i]));
     out["tokens"].push_back(text);
     out["token_logprobs"].push_back(finite_logprob(choice.logprobs[i]));
-    OrderedJson top = OrderedJson::object();
-    for (const tenon::TokenLogprob& each : choice.top_logprobs[i])
-      top[tenon::sanitize_utf8(tokenizer.bytes(each.id))] = finite_logprob(each.logprob);
-    out["top_logprobs"].push_back(std::move(top));
+    out["top_logprobs"].push_back(top_by_text(tokenizer, {choice.ids[i], choice.logprobs[i]}, choice.top_logprobs[i]));
     out["text_offset"].push_back(offset);
     offset +=
         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -294,8 +291,6 @@ std::string line_of(const BatchLine& batch, int status, OrderedJson body) {
 
 }  // namespace
 
-double finite_logprob(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
-
 bool is_batch_line(const tenon::Json& line) { return line.is_object() && line.contains("custom_id"); }
 
 void read_batch_line(const OrderedJson& line, int number, BatchLine& batch, OrderedJson& request) {
@@ -318,6 +313,7 @@ void read_batch_line(const OrderedJson& line, int number, BatchLine& batch, Orde
   BatchBody body(line["body"]);
   request = {{"temperature", 1}};
   body.copy(kSame, request);
+  if (const auto top_k = request.find("top_k"); top_k != request.end() && *top_k == -1) *top_k = 0;  // vLLM's word
   batch.model = body.text("model");
   for (const char* name : kInert) body.find(name);
   if (body.flag("stream")) BatchBody::refuse("stream", "must be false in a batch", Error::Kind::unsupported);

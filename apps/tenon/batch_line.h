@@ -32,9 +32,6 @@ bool is_batch_line(const tenon::Json& line);
 // invalid_request: a field of the wrong type, or another route. unsupported: a feature that batches do not have.
 void read_batch_line(const tenon::OrderedJson& line, int number, BatchLine& batch, tenon::OrderedJson& request);
 
-// A log-probability as answers have it. JSON has no infinities: a token that is ruled out has -9999.
-double finite_logprob(float logprob);
-
 // A choice of an answer, as OpenAI's API has it. index: of the choice.
 tenon::OrderedJson batch_choice(const BatchLine& batch, const tenon::Choice& choice, std::size_t index,
                                 const tenon::Tokenizer& tokenizer);

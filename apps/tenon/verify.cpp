@@ -2,11 +2,13 @@
 #include "tenon/engine/verify.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "api_replay.h"
@@ -160,6 +162,8 @@ struct ApiCounts {
   }
 };
 
+std::string from_api_name(const VerifyCommand& command) { return "--from-api " + tenon::printable(command.from_api); }
+
 int verify_answers(std::istream& in, const VerifyCommand& command, ApiReplay& replay) {
   Output output;
   ApiCounts counts;
@@ -175,7 +179,9 @@ int verify_answers(std::istream& in, const VerifyCommand& command, ApiReplay& re
     }
     output.flush();
   }
+  if (in.bad()) throw tenon::Error(tenon::Error::Kind::io, from_api_name(command), "cannot be read to its end");
   std::cerr << counts.line();
+  if (counts.same == 0) return 1;  // a file without lines proves nothing
   return counts.different + counts.not_compared == 0 ? 0 : 1;
 }
 
@@ -187,9 +193,11 @@ int verify(const VerifyCommand& command) {
   std::ifstream file;
   const bool from_file = !command.from_api.empty() && command.from_api != "-";
   if (from_file) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(command.from_api, ignored))
+      throw tenon::Error(tenon::Error::Kind::io, from_api_name(command), "is a folder; name a file, or - for stdin");
     file.open(command.from_api);
-    if (!file)
-      throw tenon::Error(tenon::Error::Kind::io, "--from-api " + tenon::printable(command.from_api), "cannot be read");
+    if (!file) throw tenon::Error(tenon::Error::Kind::io, from_api_name(command), "cannot be read");
   }
   const auto files = open_model(command.model);
   ModelOptions options = with_stored_weights(command.model, files);

@@ -172,6 +172,13 @@ class Batch(ChatTest):
         for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
             self.assertEqual(top, {token: logprob})
 
+    def test_alternatives_that_read_alike(self):
+        body = {"prompt": "Hello", "max_tokens": 2, "temperature": 0, "logprobs": 2, "logit_bias": {"225": 100}}
+        (answer,) = self.lines(self.chat_model(), [line("a", body, "/v1/completions")])
+        logprobs = self.body(answer)["choices"][0]["logprobs"]
+        for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
+            self.assertEqual((top[token], len(top)), (logprob, 3))  # the chosen one, which is unlikely, and two
+
     def test_formats(self):
         schema = {"type": "object", "properties": {"b": {"type": "boolean"}, "a": {"enum": [1, 2]}}, "required": ["b", "a"], "additionalProperties": False}
         named = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema, "strict": True}}

@@ -195,18 +195,61 @@ class Replay(ChatTest):
         ignored = with_field(stream=True, receipt=True, return_token_ids=True, user="u", prediction={"type": "content", "content": "x"})
         cases = [("request.echo", with_field(echo=True)), ("request.min_tokens", with_field(min_tokens=2)),
                  ("request.prompt", with_field(prompt=["a", "b"])), ("request.temperature", with_field(temperature="hot")),
-                 ("top_p", with_field(top_p=2)), ("response.choices", with_field(n=2)),
+                 ("request.top_p", with_field(top_p=2)), ("request.max_tokens", with_field(max_tokens="x")), ("response.choices", with_field(n=2)),
                  ("response", self.changed(line, lambda body: (body.clear(), body.update(error={"message": "no"})))),
+                 ("response.usage.prompt_tokens", self.changed(line, lambda body: body["usage"].update(prompt_tokens=2**63))),
+                 ("response.choices.token_ids", self.changed(line, lambda body: body["choices"][0].update(token_ids=["5"]))),
+                 ("response.choices.logprobs.content.bytes", self.changed(line, lambda body: body["choices"][0].update(
+                     logprobs={"content": [{"token": ",", "bytes": [300], "logprob": -1}]}))),
                  ("response.choices", self.changed(line, lambda body: body.update(choices=[]))),
                  ("response.choices.text", self.changed(line, lambda body: body["choices"][0].pop("text"))),
                  ("response.custom_id", {"request": line["request"], "response": dict(line["response"], custom_id="b")}),
                  ("response", {"request": {"prompt": KING}}), ("request", {"response": self.body(line)}),
-                 ("messages", {"request": {"messages": messages(("user", "a"))}, "response": {"choices": [{"message": {"content": "b"}}]}})]
+                 ("request.messages", {"request": {"messages": messages(("user", "a"))}, "response": {"choices": [{"message": {"content": "b"}}]}})]
         found = self.replay(TALES, ignored, *(case for _, case in cases), "[]", "no json", status=1)
         self.assertEqual(found[0]["same"], True)
         self.assertEqual([f["same"] for f in found[1:]], [None] * (len(cases) + 2))
         self.assertEqual([list(f["not_compared"]) for f in found[1:-2]], [[field] for field, _ in cases])
         self.assertTrue(all(f["not_compared"] for f in found[1:]))
+
+    def test_halves_of_characters_name_no_tokens(self):
+        drawn = {"prompt": [2248, 337, 597, 220, 158, 246], "max_tokens": 6, "logprobs": 1, "logit_bias": {"225": 100}}
+        unclear, greedy = self.asked(TALES, drawn, drawn | {"temperature": 0})
+        self.assertEqual(self.body(unclear)["choices"][0]["logprobs"]["tokens"], ["\ufffd"] * 6)
+        with_ids = self.changed(unclear, lambda body: body["choices"][0].update(token_ids=[225] * 6))
+        found = self.replay(TALES, unclear, greedy, with_ids, status=1)
+        self.assertEqual([f["same"] for f in found], [None, True, None])
+        self.assertEqual(["choices[0].logprobs" in f.get("not_compared", {}) for f in found], [True, True, False])
+        self.assertEqual(["logprob_difference" in f for f in found], [False, False, True])
+        self.assertLess(found[2]["logprob_difference"], 1e-5)
+
+    def test_answers_say_how_many_tokens_they_have(self):
+        (line,) = self.asked(TALES, {"prompt": KING, "temperature": 0, "max_tokens": 8, "logprobs": 0})
+        del line["request"]["body"]["max_tokens"]
+        emptied = self.changed(line, lambda body: body["choices"][0].update(text=""))
+        no_ids = self.changed(line, lambda body: body["choices"][0].update(token_ids=[]))
+        nothing = self.changed(emptied, lambda body: (body["choices"][0].update(logprobs=None), body.pop("usage")))
+        found = self.replay(TALES, line, emptied, no_ids, nothing, status=1)
+        self.assertEqual([f["same"] for f in found], [True, False, False, None])
+        self.assertEqual([f.get("field") for f in found], [None, "choices[0].text", "choices[0].token_ids", None])
+
+    def test_the_token_that_ends_may_have_no_text(self):
+        (line,) = self.asked(TALES, {"prompt": KING, "max_tokens": 4, "logprobs": 0, "logit_bias": {"4095": 100}})
+        self.assertEqual(self.body(line)["choices"][0]["logprobs"]["tokens"], ["<|endoftext|>"])
+        older = self.changed(line, lambda body: body["choices"][0]["logprobs"].update(tokens=[""]))
+        for found in self.replay(TALES, line, older, status=1):
+            self.assertLess(found["logprob_difference"], 1e-5)
+
+    def test_top_k_of_vllm(self):
+        (line,) = self.asked(TALES, {"prompt": KING, "temperature": 0, "max_tokens": 4})
+        line["request"]["body"]["top_k"] = -1
+        self.assertTrue(self.replay(TALES, line)[0]["same"])
+
+    def test_files_without_lines(self):
+        folder = tenon("verify", "--from-api", self.folder, "--model", TALES)
+        self.assertNotEqual(folder.returncode, 0)
+        self.assertIn("is a folder", folder.stderr)
+        self.assertEqual(tenon("verify", "--from-api", "-", "--model", TALES).returncode, 1)
 
     def test_usage(self):
         for options, part in [(["--from-api", "none"], "--from-api none"), (["--from-api", "-", "--public-key", "k"], "--public-key"),

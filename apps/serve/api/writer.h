@@ -1,10 +1,10 @@
 // From the events of an answer to what a client reads: one class for each API.
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 
+#include "conversation/listed_tokens.h"
 #include "serve/api/api_error.h"
 #include "tenon/core/request.h"
 #include "tenon/io/json.h"
@@ -47,8 +47,7 @@ inline std::string one_line(const tenon::OrderedJson& json) {
   return json.dump(-1, ' ', false, tenon::OrderedJson::error_handler_t::replace);
 }
 
-// JSON has no infinities; a token that the model rules out altogether has this one.
-inline double finite_logprob(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
+using program::finite_logprob;
 
 // A token by itself; half a character is U+FFFD.
 inline std::string text_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {

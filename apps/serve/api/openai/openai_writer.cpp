@@ -1,8 +1,10 @@
 #include "serve/api/openai/openai_writer.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "conversation/listed_tokens.h"
 #include "serve/text.h"
 #include "tenon/engine/receipt.h"
 
@@ -17,17 +19,6 @@ OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   OrderedJson bytes = OrderedJson::array();
   for (const char c : tokenizer.bytes(id)) bytes.push_back(static_cast<unsigned char>(c));
   return bytes;
-}
-
-// How OpenAI spells a token whose bytes are no text of their own.
-std::string bytes_key(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string key = "bytes:";
-  for (const char c : tokenizer.bytes(id)) {
-    const auto byte = static_cast<unsigned char>(c);
-    key.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
-  }
-  return key;
 }
 
 OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }
@@ -239,7 +230,7 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
     }
     tokens.push_back(token.text);
     values.push_back(finite_logprob(token.logprob));
-    tops.push_back(top_by_text({token.id, token.logprob}, token.top));
+    tops.push_back(program::top_by_text(tokenizer_, {token.id, token.logprob}, token.top));
     offsets.push_back(echoed + token.offset);
   }
   if (terms_.chat) return {{"content", std::move(content)}, {"refusal", nullptr}};
@@ -254,18 +245,6 @@ OrderedJson OpenAiWriter::listed_of(int index, std::size_t from, bool with_promp
   if (!terms_.logprobs) return nullptr;
   if (lists_prompt() && with_prompt) return prompt_and_listed(index);
   return logprobs_of(choices_[static_cast<std::size_t>(index)], from, characters(echo_of(index)));
-}
-
-// The chosen one is always among them. Of tokens that read alike (halves of characters), one has the text as its key
-// and the others have their bytes: clients look for the largest value.
-OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const {
-  OrderedJson all = {{text_of(tokenizer_, chosen.id), finite_logprob(chosen.logprob)}};
-  for (const tenon::TokenLogprob& each : top) {
-    const double logprob = finite_logprob(each.logprob);
-    if (each.id != chosen.id && !all.emplace(text_of(tokenizer_, each.id), logprob).second)
-      all.emplace(bytes_key(tokenizer_, each.id), logprob);
-  }
-  return all;
 }
 
 // The prompt's first choice has them.
@@ -322,7 +301,7 @@ OrderedJson OpenAiWriter::prompt_and_listed(int index) const {
     const auto top = [&] {
       return std::span(score->top).first(std::min(score->top.size(), static_cast<std::size_t>(terms_.alternatives)));
     };
-    tops.push_back(score ? top_by_text(score->token, top()) : OrderedJson(nullptr));
+    tops.push_back(score ? program::top_by_text(tokenizer_, score->token, top()) : OrderedJson(nullptr));
   }
   OrderedJson answer = logprobs_of(choices_[static_cast<std::size_t>(index)], 0, characters(echo_of(index)));
   const auto joined = [&](OrderedJson before, const char* key) {

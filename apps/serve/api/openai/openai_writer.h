@@ -4,7 +4,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,7 +107,6 @@ class OpenAiWriter final : public Writer {
   bool lists_prompt() const { return terms_.logprobs && terms_.echo; }
   const std::shared_ptr<const tenon::Scores>& found_scores(int index) const;
   const tenon::Scores& scores_of(int index) const;
-  tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const;
   tenon::OrderedJson usage_json() const;
   const std::string& echo_of(int index) const { return terms_.echoes[static_cast<std::size_t>(index / terms_.n)]; }
 
