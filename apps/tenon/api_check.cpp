@@ -204,7 +204,7 @@ class ChoiceCheck {
   const BatchLine& batch_;
   const tenon::Tokenizer& tokenizer_;
   const std::string prefix_;
-  const bool is_cut_;  // nobody knows where: it is compared as far as its text goes
+  const bool is_cut_;  // at an unknown place: it is compared as far as its text goes
   const tenon::OrderedJson message_;
   ApiCheck& check_;
 };

@@ -42,7 +42,7 @@ void check_choice(const ApiLine& line, std::size_t index, const tenon::Choice& o
 // Number of tokens that a choice has, as far as its `token_ids`, `logprobs` or the usage tell; none: nothing tells it.
 std::optional<std::size_t> tokens_told(const ApiLine& line, std::size_t choice);
 
-// What each token adds to the text of an answer: nothing, while a character is incomplete.
+// The text that each token adds to an answer: nothing, while a character is incomplete.
 std::vector<std::string> texts_of(const std::vector<tenon::TokenId>& ids, bool skips_special,
                                   const tenon::Tokenizer& tokenizer);
 

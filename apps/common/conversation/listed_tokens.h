@@ -20,8 +20,8 @@ inline double finite_logprob(float logprob) { return std::isfinite(logprob) ? st
 std::optional<std::string> bytes_spelled_by(std::string_view text);
 
 // `top_logprobs` of a completion's token: an object from texts to log-probabilities. The chosen one is always among
-// them. Of tokens that read alike (halves of characters), one has the text as its key and the others have their bytes:
-// clients look for the largest value.
+// them. If several tokens read alike (halves of characters), one has the text as its key and the others have their
+// bytes: clients look for the largest value.
 tenon::OrderedJson top_by_text(const tenon::Tokenizer& tokenizer, tenon::TokenLogprob chosen,
                                std::span<const tenon::TokenLogprob> top);
 
