@@ -44,6 +44,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
     if (entry.path().extension() == kStreamEnding) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());  // folders list files in any order
   return files;
 }
 
