@@ -469,9 +469,21 @@ BOOST_AUTO_TEST_CASE(progress_that_cannot_be_is_refused) {
   refuses([](ChoiceProgress& c) { c.ids.resize(6, 5), c.logprobs.resize(6), c.top_logprobs.resize(6); });
   refuses([](ChoiceProgress& c) { c.top_logprobs.clear(); });
   refuses([](ChoiceProgress& c) { c.chain.resize(3); });
+  refuses([](ChoiceProgress& c) { c.top_logprobs[1].front().id = 301; });
+  refuses([](ChoiceProgress& c) { c.top_logprobs[1].front().id = -1; });
   Snapshot wrong = right;
   wrong.progress.choices.push_back(right.progress.choices[0]);
   refused([&] { engine.submit(request_of(wrong)); }, "begun");
+  const auto refuses_scores = [&](Scores scores) {
+    Snapshot other = right;
+    other.progress.scores = std::make_shared<const Scores>(std::move(scores));
+    refused([&] { engine.submit(request_of(other)); }, "begun");
+  };
+  refuses_scores({.logits = {{3, std::vector<float>(301)}}});  // the prompt has three tokens
+  refuses_scores({.logits = {{0, std::vector<float>(300)}}});
+  refuses_scores({.prompt = {{.token = {301, 0.F}}}});
+  refuses_scores({.prompt = {{.token = {1, 0.F}, .top = {{301, 0.F}}}}});
+  refuses_scores({.prompt = std::vector<PromptLogprob>(3)});
   engine.cancel(id);
   int events = 0;  // those of what was refused are gone
   while (!engine.idle())
