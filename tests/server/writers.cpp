@@ -159,6 +159,8 @@ BOOST_AUTO_TEST_CASE(a_stream_of_openai_says_what_the_whole_says) {
       else
         for (const Json& byte : token["bytes"]) tokens_text += static_cast<char>(byte.get<int>());
     }
+    const std::string_view end = tokenizer().bytes(end_of_text());  // completions list it, and their text lacks it
+    if (!chat && tokens_text.ends_with(end)) tokens_text.resize(tokens_text.size() - end.size());
     // A stop string may cut the last token, and the end of text leave half a character; what is listed begins within
     // the text.
     stopped += cut;
