@@ -474,16 +474,18 @@ BOOST_AUTO_TEST_CASE(progress_that_cannot_be_is_refused) {
   Snapshot wrong = right;
   wrong.progress.choices.push_back(right.progress.choices[0]);
   refused([&] { engine.submit(request_of(wrong)); }, "begun");
-  const auto refuses_scores = [&](Scores scores) {
+  const auto refuses_scores = [&](auto&& change) {
     Snapshot other = right;
+    Scores scores;
+    change(scores);
     other.progress.scores = std::make_shared<const Scores>(std::move(scores));
     refused([&] { engine.submit(request_of(other)); }, "begun");
   };
-  refuses_scores({.logits = {{3, std::vector<float>(301)}}});  // the prompt has three tokens
-  refuses_scores({.logits = {{0, std::vector<float>(300)}}});
-  refuses_scores({.prompt = {{.token = {301, 0.F}}}});
-  refuses_scores({.prompt = {{.token = {1, 0.F}, .top = {{301, 0.F}}}}});
-  refuses_scores({.prompt = std::vector<PromptLogprob>(3)});
+  refuses_scores([](Scores& s) { s.logits.emplace_back(3, std::vector<float>(301)); });  // the prompt has three tokens
+  refuses_scores([](Scores& s) { s.logits.emplace_back(0, std::vector<float>(300)); });
+  refuses_scores([](Scores& s) { s.prompt.resize(1), s.prompt[0].token.id = 301; });
+  refuses_scores([](Scores& s) { s.prompt.resize(1), s.prompt[0].top.resize(1), s.prompt[0].top[0].id = 301; });
+  refuses_scores([](Scores& s) { s.prompt.resize(3); });
   engine.cancel(id);
   int events = 0;  // those of what was refused are gone
   while (!engine.idle())
