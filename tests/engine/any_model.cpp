@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tenon/cache/window.h"
+#include "tiny.h"
 
 BOOST_AUTO_TEST_SUITE(engine_any_model)
 
@@ -54,21 +55,9 @@ BOOST_AUTO_TEST_CASE(another_family_is_refused_by_name) {
   });
 }
 
-// A model with longrope, which turns all tokens of a text otherwise once the text is longer than `trained_positions`.
-ModelConfig longrope() {
-  ModelConfig c = llama_like(Phi3::model_type);
-  c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 2, c.head_dim = 8, c.inner = 48, c.vocab = 97;
-  c.positions = 64, c.norm_epsilon = 1e-5f, c.tied_head = false;
-  c.rotary.scaling = RotaryScaling::longrope;
-  c.rotary.trained_positions = 24;
-  c.rotary.short_factors = {1, 1, 1, 1};
-  c.rotary.long_factors = {2, 3, 5, 7};
-  return c;
-}
-
-// A text that grows past that length must go on as if it had been a prompt.
+// A text that grows past the trained length must go on as if it had been a prompt.
 BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
-  ModelConfig c = longrope();
+  ModelConfig c = tiny_longrope();
   const auto engine = [&](int trained) {
     c.rotary.trained_positions = trained;
     return any_model<Cache<PagedKV>>(random_checkpoint(c, 3), EngineOptions{.threads = 1});
@@ -100,7 +89,7 @@ BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
 BOOST_AUTO_TEST_CASE(a_choice_shares_no_keys_of_a_longer_text) {
   const auto choices = [](int batch) {
     const auto engine = any_model<Cache<PagedKV>, Scheduler<ContinuousPolicy>>(
-        random_checkpoint(longrope(), 3), ContinuousPolicy{.max_batch = batch},
+        random_checkpoint(tiny_longrope(), 3), ContinuousPolicy{.max_batch = batch},
         EngineOptions{.batch = batch, .threads = 1, .prefix_reuse = false, .draft_tokens = 0});
     std::vector<TokenId> text;
     for (int i = 0; i < 20; ++i) text.push_back(7 * i % 97);

@@ -250,14 +250,7 @@ BOOST_AUTO_TEST_CASE(windows_and_elements_of_the_cache) {
 
 // The keys of a text that grows past the trained length are others.
 BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys) {
-  ModelConfig c = llama_like(Phi3::model_type);
-  c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 2, c.head_dim = 8, c.inner = 48, c.vocab = 97;
-  c.positions = 64, c.norm_epsilon = 1e-5f, c.tied_head = false;
-  c.rotary.scaling = RotaryScaling::longrope;
-  c.rotary.trained_positions = 24;
-  c.rotary.short_factors = {1, 1, 1, 1};
-  c.rotary.long_factors = {2, 3, 5, 7};
-  const ModelFiles files = random_checkpoint(c, 3);
+  const ModelFiles files = random_checkpoint(tiny_longrope(), 3);
   const auto one = any_model<Cache<PagedKV>>(ModelList<Phi3>{}, files, EngineOptions{.threads = 1});
   const auto other =
       any_model<Cache<PagedKV>>(ModelList<Phi3>{}, files, EngineOptions{.token_budget = 3, .threads = 1});

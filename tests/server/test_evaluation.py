@@ -11,7 +11,7 @@ from serving import ServerTest
 
 EOS = 4095
 LISTS = ["tokens", "token_logprobs", "top_logprobs", "text_offset"]
-# What lm-eval's local-completions sends beside the prompt.
+# The fields that lm-eval's local-completions sends beside the prompt.
 SCORING = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True}
 WORDS = ["The king said", " that the old", " house", " by the river", " was", " full of", " mice", ".\n", " caf\u00e9", " \u201cNo,\u201d", " \u6cb3\u6c34",
          " \U0001f600", "  ", " 1904", " and then", " she", " went home"]

@@ -35,7 +35,7 @@ class Answer {
   // Sleeps until then, or a choice's last event, or the time is over. Then the first of them; none where none came, or
   // all has ended. `last` is that of the whole answer.
   std::optional<tenon::Event> next_for(tenon::Clock::duration time, Wish wish);
-  // Of its first prompt, in the service.
+  // The first prompt's request, in the service.
   tenon::RequestId id() const { return streams_.front().id(); }
   bool ended() const { return ended_ == streams_.size(); }
 

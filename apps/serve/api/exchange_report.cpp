@@ -1,4 +1,4 @@
-// What an exchange tells of itself: to the metrics, to the log, and in headers.
+// Reports of an exchange: to the metrics, to the log, and in headers.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -15,7 +15,7 @@ using tenon::TimePoint;
 constexpr int kClientClosed = 499;  // nginx's, for the log
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-// Of two moments that both were; else 0.
+// The seconds between two moments; 0 if one of them has not been.
 double between(TimePoint from, TimePoint to) {
   return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from));
 }

@@ -9,7 +9,7 @@
 
 namespace serve {
 
-// What the client asked, and what is computed. It holds the client's text.
+// A stream as data: the client's request, with its text, and the progress of the answer.
 struct HandedStream {
   StreamPlace begin = {};  // of the stream; no event
   std::string route = {}, body = {};
@@ -19,7 +19,7 @@ struct HandedStream {
   std::string fingerprint = {};            // of the model, short
   int event_form = 0;                      // kEventForm of the server that began it
   std::vector<std::string> versions = {};  // of the servers that wrote ids of it
-  std::int64_t until = 0;                  // seconds since 1970; nobody takes it up later
+  std::int64_t until = 0;                  // seconds since 1970; no server takes it up later
   tenon::AnswerProgress progress = {};
 };
 

@@ -39,25 +39,21 @@ void check_folder(const std::filesystem::path& folder) {
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) refuse("may be written to by others; close it with: chmod 700");
 }
 
-std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+// The files of a folder whose names are wanted, in the order of the names: folders list files in any order.
+template <class Wanted>
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const Wanted& wanted) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == kStreamEnding) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());  // folders list files in any order
+    if (wanted(entry.path().filename())) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
   return files;
 }
 
-// Parts that a server left behind when it was killed.
-std::vector<std::filesystem::path> parts_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::filesystem::path name = entry.path().filename();
-    if (name.extension() == kPartEnding && name.stem().stem().extension() == kStreamEnding)
-      files.push_back(entry.path());
-  }
-  return files;
+bool is_stream(const std::filesystem::path& name) { return name.extension() == kStreamEnding; }
+// A part that a killed server has not removed.
+bool is_stream_part(const std::filesystem::path& name) {
+  return name.extension() == kPartEnding && is_stream(name.stem().stem());
 }
 
 // It was written too long ago to be taken up. This holds even where the file names a later time.
@@ -130,7 +126,8 @@ bool Handover::wait_settled(const RunningStream& running) {
 void Handover::take_up_all(Serving& serving, Model& model) {
   if (!is_on()) return;
   std::size_t taken = 0;
-  for (const std::filesystem::path& file : files_in(folder_)) taken += take_up(serving, model, file) != nullptr;
+  for (const std::filesystem::path& file : files_in(folder_, is_stream))
+    taken += take_up(serving, model, file) != nullptr;
   if (taken > 0) program::say("took up " + std::to_string(taken) + " streams that were handed over");
 }
 
@@ -165,7 +162,7 @@ void Handover::give_back(std::shared_ptr<ParkedStream> parked) {
   write(std::move(parked->stream));
 }
 
-// Of several servers that try to rename the file, one can: that one takes the stream up.
+// If several servers try to rename the file, one of them can: it takes the stream up.
 std::shared_ptr<ParkedStream> Handover::take_up(Serving& serving, Model& model, const std::filesystem::path& file) try {
   HandedStream stream = handed_stream_from(tenon::read_text_file(file, kLargestFile));
   if (is_old(file, timeout_) || stream.until < seconds_now()) {
@@ -316,9 +313,8 @@ void Handover::sweep() {
     lock.unlock();
     dropped.clear();
     std::error_code ignored;
-    std::vector<std::filesystem::path> files = files_in(folder_), parts = parts_in(folder_);
-    files.insert(files.end(), parts.begin(), parts.end());
-    for (const std::filesystem::path& file : files)
+    const auto is_ours = [](const auto& name) { return is_stream(name) || is_stream_part(name); };
+    for (const std::filesystem::path& file : files_in(folder_, is_ours))
       if (is_old(file, timeout_)) std::filesystem::remove(file, ignored);
     lock.lock();
   }
