@@ -124,14 +124,14 @@ TENON_INLINE AdapterSites adapter_sites(const DecoderSpec& spec, std::string_vie
               .embedding = std::string(prefix) + path_of(spec.embedding),
               .head = tied ? "lm_head" : path_of(spec.head),
               .tied_head = tied,
+              .head_bias = !spec.head_bias.none(),
               .head_width = spec.embedding.shape.cols,
               .labels = spec.score.shape.rows};
-  // Tables of one tensor, by rows; a head without a bias, which PEFT leaves out of replaced rows.
+  // Tables of one tensor, by rows.
   const auto is_plain = [](const MatrixSpec& m) {
     return m.parts.size() == 1 && !m.parts[0].transposed && m.parts[0].block == 0 && m.parts[0].stacked == 1;
   };
-  if (is_plain(spec.embedding) && (tied || is_plain(spec.head)) && spec.head_bias.none() &&
-      (tied || spec.head.shape == spec.embedding.shape)) {
+  if (is_plain(spec.embedding) && (tied || is_plain(spec.head)) && (tied || spec.head.shape == spec.embedding.shape)) {
     all.base.vocab = spec.embedding.shape.rows;
     all.base.width = spec.embedding.shape.cols;
   }
