@@ -253,10 +253,11 @@ std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptT
   }
   const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();
   const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(how.truncate);
-  cut(ids, most > around ? most - around : 1, how.keeps_first);
+  cut(ids, most > around ? most - around : 0, how.keeps_first);
   std::vector<tenon::TokenId> all(before.begin(), before.end());
   all.insert(all.end(), ids.begin(), ids.end());
   all.insert(all.end(), after.begin(), after.end());
+  cut(all, most, how.keeps_first);  // fewer than the tokens around a prompt
   return all;
 }
 

@@ -488,6 +488,16 @@ class Fields(ServerTest):
             self.assertIn("type", answer.json()["error"]["message"])
             self.assertEqual(server.stop(), 0)
 
+    def test_cut_prompts_have_as_many_tokens_as_asked(self):
+        text = "The king of rain"
+        ids = [t["id"] for t in self.server.post("/tokenize", {"inputs": text}).json()]
+        self.assertEqual(ids[0], EOS)
+        for most, kept in [(1, [EOS]), (2, [EOS, ids[-1]]), (3, [EOS, *ids[-2:]])]:
+            said = self.good(*within("kParameters", {"inputs": text, "truncate": most, "decoder_input_details": True}))
+            self.assertEqual([t["id"] for t in said["details"]["prefill"]], kept)
+            said = self.good(*within("kCompletions", {"prompt": text, "truncate_prompt_tokens": most}))
+            self.assertEqual(said["usage"]["prompt_tokens"], most)
+
     def test_special_tokens_of_prompts(self):
         """report: prompt_special_tokens_are_text"""
         text = "The <|endoftext|>king"
