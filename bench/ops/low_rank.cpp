@@ -1,7 +1,8 @@
 // Low-rank updates of one matrix, with factors read from memory each time: BM_low_rank/ARRANGEMENT/ADAPTERS.
 // "distinct": each of M rows has its own adapter. "shared": all rows have one. "mixed": distinct adapters with ranks 4,
 // 8, 16 and 64 in turn; R is their mean. BM_base is the product that they are added to, with its matrix read from
-// memory. factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
+// memory. BM_updated/lora is the product with the updates of M adapters, BM_updated/dora also with their gains.
+// factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
 //   bench_ops_low_rank --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include <array>
 #include <span>
@@ -137,6 +138,40 @@ void base(benchmark::State& state) {
   });
 }
 
+// Each row has its own adapter. With gains, each adapter has one for each output, as in DoRA.
+void updated(benchmark::State& state, bool with_gains) {
+  const int rows = static_cast<int>(state.range(0)), outputs = static_cast<int>(state.range(1));
+  const int inputs = static_cast<int>(state.range(2));
+  const Store& store = cold_adapters({inputs, outputs, static_cast<int>(state.range(3))}, false);
+  const auto steps = arranged(store, rows, Adapters::distinct, AnyLoRA::Kind::segmented);
+  const auto floats = static_cast<std::size_t>(rows) * static_cast<std::size_t>(outputs);
+  std::vector<float> x(static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs)), y(floats), delta(floats);
+  std::vector<float> bias(static_cast<std::size_t>(outputs)), gains(with_gains ? floats * steps.size() : 0);
+  std::vector<const float*> deltas(static_cast<std::size_t>(rows));
+  std::vector<ProductChange> changes(static_cast<std::size_t>(rows));
+  bench::fill(x.data(), x.size(), 1);
+  bench::fill(gains.data(), gains.size(), 3);
+  std::size_t step = 0;
+  bench::measure(state, "float32", bench::cold<Float32>({outputs, inputs}), rows, [&](const Float32::View& weight) {
+    const MatrixView<const float> in{x.data(), rows, inputs, inputs};
+    for (std::size_t r = 0; with_gains && r < changes.size(); ++r)
+      changes[r].gain = gains.data() + step * floats + r * static_cast<std::size_t>(outputs);
+    linear(bench::device(),
+           LinearArgs<Float32::View>{.x = in,
+                                     .weight = weight,
+                                     .bias = bias.data(),
+                                     .y = {y.data(), rows, outputs, outputs},
+                                     .changes = with_gains ? changes.data() : nullptr},
+           LowRankArgs{.x = in,
+                       .groups = &steps[step],
+                       .layer = 0,
+                       .site = Site::qkv,
+                       .delta = {delta.data(), rows, outputs, outputs},
+                       .deltas = deltas.data()});
+    step = step + 1 < steps.size() ? step + 1 : 0;
+  });
+}
+
 constexpr Size kSizes[] = {{10, 10, 2}, {768, 768, 16}, {768, 2304, 16}};
 constexpr Size kMixed = {768, 2304, 23};
 constexpr int kRows[] = {1, 2, 4, 8, 16, 32, 64};
@@ -170,6 +205,9 @@ const bool added = [] {
       [](benchmark::State& state) { low_rank_of(state, Kind::segmented, Adapters::shared); });
   add("BM_base", kSizes, kRows, base);
   add("BM_base", {kSizes + 1, 2}, prefill, base);
+  for (const bool gains : {false, true})
+    add(gains ? "BM_updated/dora" : "BM_updated/lora", {kSizes + 1, 2}, {kRows + 3, 4},
+        [gains](benchmark::State& state) { updated(state, gains); });
   return true;
 }();
 
