@@ -257,7 +257,7 @@ std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptT
   std::vector<tenon::TokenId> all(before.begin(), before.end());
   all.insert(all.end(), ids.begin(), ids.end());
   all.insert(all.end(), after.begin(), after.end());
-  cut(all, most, how.keeps_first);  // fewer than the tokens around a prompt
+  cut(all, most, how.keeps_first);  // `most` may be smaller than the number of special tokens
   return all;
 }
 

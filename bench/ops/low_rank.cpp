@@ -1,7 +1,8 @@
 // Low-rank updates of one matrix, with factors read from memory each time: BM_low_rank/ARRANGEMENT/ADAPTERS.
 // "distinct": each of M rows has its own adapter. "shared": all rows have one. "mixed": distinct adapters with ranks 4,
 // 8, 16 and 64 in turn; R is their mean. BM_base is the product that they are added to, with its matrix read from
-// memory. BM_updated/lora is the product with the updates of M adapters, BM_updated/dora also with their gains.
+// memory. BM_updated/lora is the product with the updates of M distinct adapters, for M from 8 to 64 and rank 16;
+// BM_updated/dora also has their gains.
 // factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
 //   bench_ops_low_rank --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include <array>

@@ -22,7 +22,7 @@ struct PeftBase {
   std::string embedding = {};
   std::string head = {};
   bool tied_head = false;    ///< the head shares the embedding's weight
-  bool head_bias = false;    ///< the head has a bias; PEFT leaves it out of replaced rows, so they are refused
+  bool head_bias = false;    ///< the head has a bias, which PEFT leaves out of rows of single tokens
   int vocab = 0, width = 0;  ///< of the embedding and the head; 0: adapters cannot change them
   /// Elements of the biases and norms that an adapter may replace, by name: "transformer.h.0.ln_1.bias".
   std::map<std::string, int> vectors = {};

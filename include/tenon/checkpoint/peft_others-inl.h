@@ -123,7 +123,9 @@ TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBa
   if (!base.holds(tensors_, tensor, *own))
     throw Error(Error::Kind::unsupported, tensors_.where(tensor),
                 "differs from " + printable(own->name) + " of the model (" + shape_text(own->shape) + " " +
-                    std::string(dtype_name(own->dtype)) + "): replaced weights are not supported");
+                    std::string(dtype_name(own->dtype)) +
+                    "): " + (tensor.name.ends_with(".bias") ? "replacing this bias is" : "replaced weights are") +
+                    " not supported");
   copies_.push_back(tensor.name);
 }
 

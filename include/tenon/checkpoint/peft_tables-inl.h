@@ -46,9 +46,11 @@ TENON_INLINE void PeftAdapter::find_tables(std::span<const PeftTarget> targets, 
     found[1].tokens = found[0].tokens;
   }
   for (PeftTable& table : found) {
-    if (table.rows && table.head && base.head_bias)
-      throw Error(Error::Kind::unsupported, tensors_.where(*table.rows),
-                  "replaces rows of a head that has a bias, which is not supported");
+    if (table.head && base.head_bias && !table.tokens.empty())
+      detail::refuse_peft("trainable_token_indices",
+                          std::string("changes rows of the head") +
+                              (base.tied_head ? ", which is tied to the embedding" : "") +
+                              ". The head has a bias, which PEFT leaves out of such rows; that is not supported");
     if (table.rows && table.update.a)
       throw Error(Error::Kind::unsupported, tensors_.where(*table.rows),
                   "replaces rows that the adapter updates, too, which is not supported");
