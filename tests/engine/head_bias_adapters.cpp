@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../model/made_model.h"
@@ -42,6 +43,15 @@ struct BaseWithAdapter {
     nlohmann::json config = kSmallPhi;
     config["tie_word_embeddings"] = tied;
     test::make_model<Phi>(scratch / "base", config);
+    test::TensorFile file;
+    file.read(scratch / "base" / "model.safetensors");
+    for (const std::string name : {"lm_head.weight", "lm_head.bias"}) {  // as transformers names them
+      auto moved = file.tensors.extract("model." + name);
+      if (!moved) continue;
+      moved.key() = name;
+      file.tensors.insert(std::move(moved));
+    }
+    file.write(scratch / "base" / "model.safetensors");
     const ModelFiles files = load_checkpoint(scratch / "base");
     const AdapterSites sites =
         adapter_sites(Phi::tensors(Phi::configure(*files.config)), Phi::name_prefix, files.tensors);
@@ -67,7 +77,7 @@ struct BaseWithAdapter {
     base.read(scratch / "base" / "model.safetensors");
     own.read(scratch / "adapter" / "adapter_model.safetensors");
     own.add("base_model.model.lm_head.weight", DType::f32, {37, 32}, std::vector<float>(37 * 32, 0.25f));
-    own.tensors["base_model.model.lm_head.bias"] = base.tensors.at("model.lm_head.bias");
+    own.tensors["base_model.model.lm_head.bias"] = base.tensors.at("lm_head.bias");
     if (other_bias) own.add("base_model.model.lm_head.bias", DType::f32, {37}, std::vector<float>(37, 0.5f));
     own.write(scratch / "adapter" / "adapter_model.safetensors");
   }
