@@ -159,13 +159,15 @@ class Page:
 class Relay:
     """Stands between the page and a server, and cuts answers. A connection carries one request.
 
-    `plan` says what happens to the next POST requests, in their order: a number passes so many bytes of the answer and then
-    cuts the connection; a negative one passes so many, and then nothing while the connection stays open; bytes are sent in
-    place of the server's answer. After the plan, all passes. `posts`: [headers, body] of each POST request.
+    `plan` has an entry for each of the next POST requests. After the plan, all passes.
+      N       passes N bytes of the answer, then cuts the connection
+      -N      passes N bytes, then nothing; the connection stays open
+      bytes   are sent in place of the server's answer
+    `posts` has [headers, body] of each POST request.
     """
 
     def __init__(self, port):
-        self.behind, self.plan, self.posts, self.cuts = port, [], [], 0
+        self.target, self.plan, self.posts, self.cuts = port, [], [], 0
         self.closing, self.on_cut = threading.Event(), lambda: None
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
@@ -199,7 +201,7 @@ class Relay:
             if isinstance(what, bytes):
                 return client.sendall(what)
             kept = b"".join(line for line in lines if not line.lower().startswith(b"connection:"))
-            with socket.create_connection(("127.0.0.1", self.behind), timeout=serving.PATIENCE) as server:
+            with socket.create_connection(("127.0.0.1", self.target), timeout=serving.PATIENCE) as server:
                 server.sendall(first + kept + b"Connection: close\r\n\r\n" + body)
                 self.pass_on(server, client, what)
 
@@ -214,7 +216,7 @@ class Relay:
         self.on_cut()
         if what < 0:
             self.closing.wait(serving.PATIENCE)
-        elif self.cuts % 2:  # a reset; else an end without the last chunk
+        elif self.cuts % 2 == 0:  # a reset, after which the page may miss what was sent; else an end without the last chunk
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -784,7 +784,7 @@ class ACut(BrowserTest):
         return ["--chat-template", "chatml", "--resume-key-file", key]
 
     def relayed(self, *plan, server=None, text=True, haste=True):
-        """A relay with this plan, and the page behind it."""
+        """A relay with this plan, and a page that asks through it."""
         relay = self.enterContext(Relay((server or self.server).port))
         page = Page(self.browser, relay)
         if haste:
@@ -807,7 +807,7 @@ class ACut(BrowserTest):
     def test_cuts_at_any_byte(self):
         draw, cuts = random.Random(3), 0
         for temperature, seed in [(0, ""), (0.9, 7)]:
-            relay, page = self.relayed(2000, *(draw.randint(1, 4000) for _ in range(25)))
+            relay, page = self.relayed(2000, *(draw.randint(1, 6000) for _ in range(9)))
             got, = page.generate(prompt=KING, max_tokens=60, temperature=temperature, seed=seed)
             more = {"seed": seed} if seed else {}
             self.assertEqual(got["text"], self.told("tales", max_tokens=60, temperature=temperature, **more))
@@ -818,10 +818,12 @@ class ACut(BrowserTest):
             self.assertEqual(len(self.bodies(relay)), relay.cuts + 1)
             self.assertTrue(self.bodies(relay)[0]["resumable"])
             cuts += relay.cuts
-            for headers, body in relay.posts[1:]:
-                self.assertTrue(got["text"].startswith(body["prediction"]["content"]) and headers["last-event-id"])
+            for _, body in relay.posts[1:]:  # a reset may take back all that came, so that nothing is predicted
+                self.assertTrue(got["text"].startswith(body.get("prediction", {"content": ""})["content"]))
+            headers, body = relay.posts[-1]
+            self.assertTrue(headers["last-event-id"] and body["prediction"]["content"])
             self.quiet(page)
-        self.assertGreater(cuts, 10)
+        self.assertGreater(cuts, 8)
 
     def test_an_answer_without_a_seed_stays_one_answer(self):
         relay, page = self.relayed(6000, 5000)
@@ -892,7 +894,7 @@ class ACut(BrowserTest):
     def test_a_refusal_is_told_and_the_text_stays(self):
         with Server(*self.flags("two")) as foreign:
             relay, page = self.relayed(6000)
-            relay.on_cut = lambda: setattr(relay, "behind", foreign.port)
+            relay.on_cut = lambda: setattr(relay, "target", foreign.port)
             got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
         self.assertEqual(got["state"], "error")
         self.assertRegex(got["error"], "^The answer cannot be continued: `Last-Event-ID` was not given by a server with this --resume-key-file")
