@@ -161,7 +161,7 @@ class Relay:
 
     `plan` has an entry for each of the next POST requests. After the plan, all passes.
       N       passes N bytes of the answer, then cuts the connection
-      -N      passes N bytes, then nothing; the connection stays open
+      -N      passes N bytes, then nothing; the connection stays open until `closing` is set
       bytes   are sent in place of the server's answer
     `posts` has [headers, body] of each POST request.
     """

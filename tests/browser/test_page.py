@@ -795,6 +795,17 @@ class ACut(BrowserTest):
         relay.plan = list(plan)
         return relay, page
 
+    def generate(self, relay, page, **values):
+        """Cuts the answer once text is shown, and waits for its end. The plan begins with a negative number.
+
+        A browser drops what a script has not read yet when the connection ends.
+        """
+        page.fill(**values)
+        page.click("generate")
+        page.wait_text(1)
+        relay.closing.set()
+        return page.wait_answers()
+
     def quiet(self, page, network=()):
         super().quiet(page, [*DOWN, *network])
 
@@ -826,8 +837,8 @@ class ACut(BrowserTest):
         self.assertGreater(cuts, 8)
 
     def test_an_answer_without_a_seed_stays_one_answer(self):
-        relay, page = self.relayed(6000, 5000)
-        got, = page.generate(prompt=KING, max_tokens=50, temperature=1)
+        relay, page = self.relayed(-6000, 5000)
+        got, = self.generate(relay, page, prompt=KING, max_tokens=50, temperature=1)
         seed = int(relay.posts[1][0]["last-event-id"].split(".")[2])
         self.assertEqual(got["text"], self.told("tales", max_tokens=50, temperature=1, seed=seed))
         self.assertEqual(relay.cuts, 2)
@@ -852,9 +863,9 @@ class ACut(BrowserTest):
             relay, page = self.relayed(-6000, server=first, haste=False)
             page.fill(prompt=KING, max_tokens=300, temperature=0)
             page.click("generate")
-            page.wait_text(3)
+            page.wait_text(1)
             first.kill()
-            relay.closing.set()  # ends the connection
+            relay.closing.set()
             eventually(lambda: "reconnecting (try" in page.answers()[0]["stats"], "no note is shown")
         with Server(*self.FLAGS, port=port):
             got, = page.wait_answers()
@@ -863,8 +874,8 @@ class ACut(BrowserTest):
             self.quiet(page)
 
     def test_it_gives_up_after_some_tries(self):
-        relay, page = self.relayed(6000, *[reply(502, {"error": "bad gateway"})] * 20)
-        got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+        relay, page = self.relayed(-6000, *[reply(502, {"error": "bad gateway"})] * 20)
+        got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
         self.assertEqual(got["state"], "error")
         self.assertEqual(got["error"], "The connection was cut, and 12 tries did not continue the answer: bad gateway")
         self.assertTrue(got["text"] and self.told("tales", max_tokens=60, temperature=0).startswith(got["text"]))
@@ -878,9 +889,11 @@ class ACut(BrowserTest):
         self.quiet(page, ["status of 502"])
 
     def test_stop_ends_the_tries(self):
-        relay, page = self.relayed(6000, reply(503, {"error": "loading"}, "Retry-After: 60"), haste=False)
+        relay, page = self.relayed(-6000, reply(503, {"error": "loading"}, "Retry-After: 60"), haste=False)
         page.fill(prompt=KING, max_tokens=60, temperature=0)
         page.click("generate")
+        page.wait_text(1)
+        relay.closing.set()
         eventually(lambda: "reconnecting (try" in page.answers()[0]["stats"] and len(relay.posts) == 2, "no note is shown")
         page.click("stop")
         got, = page.wait_answers()
@@ -893,9 +906,9 @@ class ACut(BrowserTest):
 
     def test_a_refusal_is_told_and_the_text_stays(self):
         with Server(*self.flags("two")) as foreign:
-            relay, page = self.relayed(6000)
+            relay, page = self.relayed(-6000)
             relay.on_cut = lambda: setattr(relay, "target", foreign.port)
-            got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
         self.assertEqual(got["state"], "error")
         self.assertRegex(got["error"], "^The answer cannot be continued: `Last-Event-ID` was not given by a server with this --resume-key-file")
         self.assertTrue(got["text"] and self.told("tales", max_tokens=60, temperature=0).startswith(got["text"]))
@@ -925,8 +938,8 @@ class ACut(BrowserTest):
     def test_what_would_come_again_is_not_tried_again(self):
         for answer in [stream_of({"error": {"message": "longer than allowed", "type": "x", "param": None, "code": "timeout"}}),
                        reply(500, {"error": {"message": "the engine failed", "type": "x", "param": None, "code": "engine_failed"}}, "x-should-retry: false")]:
-            relay, page = self.relayed(6000, answer)
-            got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+            relay, page = self.relayed(-6000, answer)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
             self.assertEqual((got["state"], len(relay.posts)), ("error", 2))
             self.assertIn(got["error"], ["longer than allowed", "the engine failed"])
             self.assertTrue(got["text"])
@@ -934,8 +947,8 @@ class ACut(BrowserTest):
 
     def test_a_server_without_a_key_continues_nothing(self):
         with Server() as keyless:
-            relay, page = self.relayed(6000, server=keyless, text=False)
-            got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+            relay, page = self.relayed(-6000, server=keyless, text=False)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
             self.assertEqual((got["state"], got["error"]), ("error", "The connection was cut before the end of the answer."))
             self.assertTrue(got["text"])
             self.assertEqual(["resumable" in body for _, body in relay.posts], [False])
