@@ -2,10 +2,15 @@
 
 Needs Debian's chromium, chromium-driver and python3-selenium; scripts/check-browser installs them.
 """
+import contextlib
+import json
 import os
 import pathlib
 import shutil
+import socket
+import struct
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 
@@ -149,3 +154,80 @@ class Page:
             if entry["level"] in ("WARNING", "SEVERE") and not expected:
                 found.append(entry["message"])
         return found
+
+
+class Relay:
+    """Stands between the page and a server, and cuts answers. A connection carries one request.
+
+    `plan` has an entry for each of the next POST requests. After the plan, all passes.
+      N       passes N bytes of the answer, then cuts the connection
+      -N      passes N bytes, then nothing; the connection stays open until `closing` is set
+      bytes   are sent in place of the server's answer
+    `posts` has [headers, body] of each POST request.
+    """
+
+    def __init__(self, port):
+        self.target, self.plan, self.posts, self.cuts = port, [], [], 0
+        self.closing, self.on_cut = threading.Event(), lambda: None
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.closing.set()
+        self.listening.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listening.accept()
+                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        with contextlib.suppress(OSError), client, client.makefile("rb") as reader:
+            first = reader.readline()
+            if not first:
+                return  # the browser opens connections before it needs them
+            lines = list(iter(reader.readline, b"\r\n"))
+            headers = {name.lower(): value for name, value in (line.decode("latin-1").strip().split(": ", 1) for line in lines)}
+            body = reader.read(int(headers.get("content-length", 0)))
+            what = None
+            if first.startswith(b"POST"):
+                self.posts.append([headers, json.loads(body)])
+                what = self.plan.pop(0) if self.plan else None
+            if isinstance(what, bytes):
+                return client.sendall(what)
+            kept = b"".join(line for line in lines if not line.lower().startswith(b"connection:"))
+            with socket.create_connection(("127.0.0.1", self.target), timeout=serving.PATIENCE) as server:
+                server.sendall(first + kept + b"Connection: close\r\n\r\n" + body)
+                self.pass_on(server, client, what)
+
+    def pass_on(self, server, client, what):
+        left = float("inf") if what is None else abs(what)
+        while left > 0 and (piece := server.recv(4096)):
+            client.sendall(piece[:int(min(left, len(piece)))])
+            left -= len(piece)
+        if left > 0:
+            return
+        self.cuts += 1
+        self.on_cut()
+        if what < 0:
+            self.closing.wait(serving.PATIENCE)
+        elif self.cuts % 2 == 0:  # a reset, after which the page may miss what was sent; else an end without the last chunk
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def reply(status, body, *headers):
+    """The bytes of an answer with JSON."""
+    text = json.dumps(body)
+    head = ["HTTP/1.1 %d x" % status, "Content-Type: application/json", "Content-Length: %d" % len(text), "Connection: close", *headers]
+    return ("\r\n".join(head) + "\r\n\r\n" + text).encode()
+
+
+def stream_of(*events):
+    """The bytes of a stream with this data, without ids."""
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    return (head + "".join("data: %s\n\n" % json.dumps(each) for each in events)).encode()

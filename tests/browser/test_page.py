@@ -4,11 +4,14 @@
 """
 import json
 import math
+import pathlib
+import random
 import re
+import tempfile
 import time
 import unittest
 
-from browsing import ActionChains, Page, start_browser
+from browsing import ActionChains, Page, Relay, reply, start_browser, stream_of
 from serving import Server, eventually, free_port, main
 from selenium.webdriver.common.keys import Keys
 
@@ -748,6 +751,209 @@ class ATimeout(BrowserTest):
             self.assertTrue(self.told(each["model"], max_tokens=20, temperature=0).startswith(each["text"][:20]))
         self.assertRegex(page.shown("said"), "^Failed")
         self.quiet(page)
+
+
+# Keeps what is said of the answers in `said`, and the pauses before tries in `pauses`. Shortens these, and the longest silence.
+HASTE = """
+window.said = [];
+new MutationObserver(() => said.push(document.getElementById('said').textContent)).observe(document.getElementById('said'), {childList: true});
+const own = window.setTimeout;
+window.pauses = [];
+window.setTimeout = (act, time) => {
+  if (act === poll) return own(act, time);
+  if (time === SILENCE_MS) return own(act, 3000);
+  pauses.push(time);
+  return own(act, Math.min(time, 20));
+};
+"""
+
+
+class ACut(BrowserTest):
+    """Streams that are cut: the page continues them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.FLAGS = cls.flags("one")
+        super().setUpClass()
+
+    @classmethod
+    def flags(cls, name):
+        key = cls.folder / name
+        key.write_text("a secret with the name %s, and of at least thirty-two bytes" % name)
+        return ["--chat-template", "chatml", "--resume-key-file", key]
+
+    def relayed(self, *plan, server=None, text=True, haste=True):
+        """A relay with this plan, and a page that asks through it."""
+        relay = self.enterContext(Relay((server or self.server).port))
+        page = Page(self.browser, relay)
+        if haste:
+            page.js(HASTE)
+        if text:
+            page.js("document.querySelector('[name=way][value=text]').click()")
+        page.fill(top_k="", top_p="")
+        relay.plan = list(plan)
+        return relay, page
+
+    def generate(self, relay, page, **values):
+        """Cuts the answer once text is shown, and waits for its end. The plan begins with a negative number.
+
+        A browser drops what a script has not read yet when the connection ends.
+        """
+        page.fill(**values)
+        page.click("generate")
+        page.wait_text(1)
+        relay.closing.set()
+        return page.wait_answers()
+
+    def quiet(self, page, network=()):
+        super().quiet(page, [*DOWN, *network])
+
+    def bodies(self, relay):
+        """The bodies of the requests, without predictions: one and the same."""
+        bodies = [{name: value for name, value in body.items() if name != "prediction"} for _, body in relay.posts]
+        self.assertEqual([body for body in bodies if body != bodies[0]], [])
+        return bodies
+
+    def test_cuts_at_any_byte(self):
+        draw, cuts = random.Random(3), 0
+        for temperature, seed in [(0, ""), (0.9, 7)]:
+            relay, page = self.relayed(2000, *(draw.randint(1, 6000) for _ in range(9)))
+            got, = page.generate(prompt=KING, max_tokens=60, temperature=temperature, seed=seed)
+            more = {"seed": seed} if seed else {}
+            self.assertEqual(got["text"], self.told("tales", max_tokens=60, temperature=temperature, **more))
+            self.assertEqual((got["state"], got["error"], got["tokens"]), ("done", "", 60))
+            self.assertRegex(got["stats"], r"^60 tokens .*\(length\)$")
+            self.assertRegex(page.shown("said"), "^Done: 60 tokens")
+            self.assertIn("Reconnecting", page.js("return said"))
+            self.assertEqual(len(self.bodies(relay)), relay.cuts + 1)
+            self.assertTrue(self.bodies(relay)[0]["resumable"])
+            cuts += relay.cuts
+            for _, body in relay.posts[1:]:  # a reset may take back all that came, so that nothing is predicted
+                self.assertTrue(got["text"].startswith(body.get("prediction", {"content": ""})["content"]))
+            headers, body = relay.posts[-1]
+            self.assertTrue(headers["last-event-id"] and body["prediction"]["content"])
+            self.quiet(page)
+        self.assertGreater(cuts, 8)
+
+    def test_an_answer_without_a_seed_stays_one_answer(self):
+        relay, page = self.relayed(-6000, 5000)
+        got, = self.generate(relay, page, prompt=KING, max_tokens=50, temperature=1)
+        seed = int(relay.posts[1][0]["last-event-id"].split(".")[2])
+        self.assertEqual(got["text"], self.told("tales", max_tokens=50, temperature=1, seed=seed))
+        self.assertEqual(relay.cuts, 2)
+        self.quiet(page)
+
+    def test_a_conversation_side_by_side(self):
+        relay, page = self.relayed(6000, 9000, 3000, 4000, text=False)
+        page.choose("tales", "shakespeare")
+        page.fill(message="Hello")
+        answers = page.generate(max_tokens=40, temperature=0)
+        for each in answers:
+            body = {"model": each["model"], "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 40, "temperature": 0}
+            text = self.server.post("/v1/chat/completions", body).json()["choices"][0]["message"]["content"]
+            self.assertEqual((each["state"], each["text"], each["error"]), ("done", text, ""))
+            self.assertEqual(page.js("return talk.turns[0].answers[arguments[0]].content", each["model"]), text)
+        self.assertEqual((relay.cuts, len(relay.posts)), (4, 6))
+        self.quiet(page)
+
+    def test_a_server_that_begins_anew(self):
+        port = free_port()
+        with Server(*self.FLAGS, port=port) as first:
+            relay, page = self.relayed(-6000, server=first, haste=False)
+            page.fill(prompt=KING, max_tokens=300, temperature=0)
+            page.click("generate")
+            page.wait_text(1)
+            first.kill()
+            relay.closing.set()
+            eventually(lambda: "reconnecting (try" in page.answers()[0]["stats"], "no note is shown")
+        with Server(*self.FLAGS, port=port):
+            got, = page.wait_answers()
+            self.assertEqual((got["state"], got["text"], got["error"]), ("done", self.told("tales", max_tokens=300, temperature=0), ""))
+            self.assertNotIn("reconnecting", got["stats"])
+            self.quiet(page)
+
+    def test_it_gives_up_after_some_tries(self):
+        relay, page = self.relayed(-6000, *[reply(502, {"error": "bad gateway"})] * 20)
+        got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
+        self.assertEqual(got["state"], "error")
+        self.assertEqual(got["error"], "The connection was cut, and 12 tries did not continue the answer: bad gateway")
+        self.assertTrue(got["text"] and self.told("tales", max_tokens=60, temperature=0).startswith(got["text"]))
+        self.assertEqual(len(relay.posts), 13)
+        pauses = [each for each in page.js("return pauses") if isinstance(each, (int, float))]
+        longest = [0] + [min(5000, 250 * 2**i) for i in range(11)]
+        self.assertEqual(len(pauses), 12)
+        for pause, most in zip(pauses, longest):
+            self.assertTrue(most / 2 <= pause <= most, pauses)
+        self.assertEqual(page.js("return document.querySelectorAll('.card .error').length"), 1)
+        self.quiet(page, ["status of 502"])
+
+    def test_stop_ends_the_tries(self):
+        relay, page = self.relayed(-6000, reply(503, {"error": "loading"}, "Retry-After: 60"), haste=False)
+        page.fill(prompt=KING, max_tokens=60, temperature=0)
+        page.click("generate")
+        page.wait_text(1)
+        relay.closing.set()
+        eventually(lambda: "reconnecting (try" in page.answers()[0]["stats"] and len(relay.posts) == 2, "no note is shown")
+        page.click("stop")
+        got, = page.wait_answers()
+        self.assertEqual((got["state"], got["error"]), ("stopped", ""))
+        self.assertTrue(got["text"] and self.told("tales", max_tokens=60, temperature=0).startswith(got["text"]))
+        self.assertRegex(page.shown("said"), "^Stopped")
+        time.sleep(0.5)
+        self.assertEqual(len(relay.posts), 2)
+        self.quiet(page, ["status of 503"])
+
+    def test_a_refusal_is_told_and_the_text_stays(self):
+        with Server(*self.flags("two")) as foreign:
+            relay, page = self.relayed(-6000)
+            relay.on_cut = lambda: setattr(relay, "target", foreign.port)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
+        self.assertEqual(got["state"], "error")
+        self.assertRegex(got["error"], "^The answer cannot be continued: `Last-Event-ID` was not given by a server with this --resume-key-file")
+        self.assertTrue(got["text"] and self.told("tales", max_tokens=60, temperature=0).startswith(got["text"]))
+        self.assertEqual(["prediction" in body for _, body in relay.posts], [False, True, False])
+        self.quiet(page, ["status of 400"])
+
+    def test_another_engine_may_be_one_of_several(self):
+        other = reply(400, {"error": {"message": "another engine", "type": "x", "param": None, "code": "stream_of_another_engine"}})
+        relay, page = self.relayed(6000, other, other)
+        got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+        self.assertEqual((got["state"], got["text"]), ("done", self.told("tales", max_tokens=60, temperature=0)))
+        relay.plan = [6000, *[other] * 9]
+        got, = page.generate()
+        self.assertEqual((got["state"], got["error"]), ("error", "The connection was cut, and 3 tries did not continue the answer: another engine"))
+        self.quiet(page, ["status of 400"])
+
+    def test_what_may_pass_is_tried_again(self):
+        error = {"error": {"message": "the server is shutting down", "type": "server_error", "param": None, "code": None}}
+        relay, page = self.relayed(6000, reply(503, error, "Retry-After: 2"), stream_of(error), -1500, b"", 9000)
+        got, = page.generate(prompt=KING, max_tokens=60, temperature=0)
+        self.assertEqual((got["state"], got["text"], got["error"]), ("done", self.told("tales", max_tokens=60, temperature=0), ""))
+        self.assertEqual(got["tokens"], 60)
+        self.assertIn(2000, page.js("return pauses"))
+        self.assertEqual(len(self.bodies(relay)), 7)
+        self.quiet(page, ["status of 503"])
+
+    def test_what_would_come_again_is_not_tried_again(self):
+        for answer in [stream_of({"error": {"message": "longer than allowed", "type": "x", "param": None, "code": "timeout"}}),
+                       reply(500, {"error": {"message": "the engine failed", "type": "x", "param": None, "code": "engine_failed"}}, "x-should-retry: false")]:
+            relay, page = self.relayed(-6000, answer)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
+            self.assertEqual((got["state"], len(relay.posts)), ("error", 2))
+            self.assertIn(got["error"], ["longer than allowed", "the engine failed"])
+            self.assertTrue(got["text"])
+            self.quiet(page, ["status of 500"])
+
+    def test_a_server_without_a_key_continues_nothing(self):
+        with Server() as keyless:
+            relay, page = self.relayed(-6000, server=keyless, text=False)
+            got, = self.generate(relay, page, prompt=KING, max_tokens=60, temperature=0)
+            self.assertEqual((got["state"], got["error"]), ("error", "The connection was cut before the end of the answer."))
+            self.assertTrue(got["text"])
+            self.assertEqual(["resumable" in body for _, body in relay.posts], [False])
+            self.assertNotIn("Reconnecting", page.js("return said"))
+            self.quiet(page)
 
 
 class AKey(BrowserTest):

@@ -31,6 +31,8 @@ import serving  # noqa: E402
 import tenon_app  # noqa: E402
 import yaml  # noqa: E402
 from serving import eventually  # noqa: E402
+from test_resume import events  # noqa: E402
+from resuming_stream import resuming_stream  # noqa: E402  (in the folder that test_resume adds)
 
 CONFIGURATION = DEPLOYED / "serve.yaml"
 ADAPTERS = ["%s-%02d" % (serving.NAMES[i % 3], i) for i in range(20)]
@@ -84,13 +86,16 @@ class RayServe(unittest.TestCase):
         keys = pathlib.Path(folder.name, "keys")
         keys.write_text(KEY + "\n")
         keys.chmod(0o600)
+        resume_key = pathlib.Path(folder.name, "resume.key")
+        resume_key.write_text("a secret of at least thirty-two bytes")
         cls.configuration = yaml.safe_load(CONFIGURATION.read_text())
         cls.configuration["http_options"]["port"] = serving.free_port()
         cls.application = At(cls.configuration["http_options"]["port"])
         cls.addClassCleanup(cls.end)
         cls.start(folder.name + "/r")
         cls.deploy(server=serving.PROGRAM, adapter_slots=SLOTS,
-                   flags=["--adapter-root", str(cls.root), "--stream-interval", "0", "--api-key-file", str(keys)])
+                   flags=["--adapter-root", str(cls.root), "--stream-interval", "0", "--api-key-file", str(keys),
+                          "--resume-key-file", str(resume_key)])
         cls.wait_up()
 
     @staticmethod
@@ -424,6 +429,20 @@ class RayServe(unittest.TestCase):
 
     def test_a_replica_is_killed(self):
         self.replaced(lambda victim: os.kill(victim.parent(), signal.SIGKILL))
+
+    def test_a_stream_is_continued_when_its_server_is_killed(self):
+        case = "/v1/completions", {"prompt": "The king", "max_tokens": LONG, "ignore_eos": True, "model": ADAPTERS[0]}
+        before, got, cuts = self.counted("lorax_request_count"), [], []
+        for event in resuming_stream("http://127.0.0.1:%d%s" % (self.application.port, case[0]), case[1], {"X-Api-Key": KEY},
+                                     retries=60, on_cut=cuts.append):
+            got.append(event)
+            if len(got) == 5:
+                victim, = (server for server, more in zip(self.replicas, self.gone_up("lorax_request_count", before)) if more)
+                os.kill(victim.pid, signal.SIGKILL)
+        self.assertGreater(len(cuts), 0)
+        self.assertEqual(got[-1].data, "[DONE]")
+        for server in self.wait_up():  # each replica gives the same rest
+            self.assertEqual(events(server, case, got[0].id), got[1:])
 
     def test_settings_are_changed(self):
         """Replicas are replaced one by one, and finish their requests."""

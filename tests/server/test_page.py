@@ -3,9 +3,10 @@
 scripts/check-browser tests the page in a browser.
 """
 import concurrent.futures
+import tempfile
 
 import serving
-from serving import ServerTest
+from serving import Server, ServerTest
 
 
 class Page(ServerTest):
@@ -85,6 +86,14 @@ class Chat(ServerTest):
 
     def test_the_page_knows_whether_there_is_a_template(self):
         self.assertIs(self.server.get("/ui/steps?since=0").json()["chat"], True)
+
+    def test_the_page_knows_whether_streams_can_be_continued(self):
+        self.assertIs(self.server.get("/ui/steps?since=0").json()["resumable"], False)
+        with tempfile.NamedTemporaryFile("w") as key:
+            key.write("a secret of at least thirty-two bytes")
+            key.flush()
+            with Server("--resume-key-file", key.name) as other:
+                self.assertIs(other.get("/ui/steps?since=0").json()["resumable"], True)
 
 
 class Load(ServerTest):

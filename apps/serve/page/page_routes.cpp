@@ -76,14 +76,20 @@ bool can_talk(const Model& model) {
   }
 }
 
-void show_steps(Model& model, bool talks, const HttpRequest& request, HttpResponse& response) {
+struct PageOffers {
+  bool chat = false;       // conversations
+  bool resumable = false;  // streams that can be continued
+};
+
+void show_steps(Model& model, const PageOffers& offers, const HttpRequest& request, HttpResponse& response) {
   const std::vector<StepHistory::Step> steps = model.steps().behind(seen(request));
   const tenon::ServiceStats stats = model.service().stats();
   const Load load = load_of(stats, model.adapter_stats());
   tenon::OrderedJson json = {{"boot", model.boot()},
                              {"last", model.steps().last()},
                              {"places", model.settings().model.batch},
-                             {"chat", talks},
+                             {"chat", offers.chat},
+                             {"resumable", offers.resumable},
                              {"running", load.running},
                              {"waiting", load.waiting},
                              {"cache_used", load.cache_used},
@@ -111,7 +117,7 @@ void add_page_routes(HttpServer& http, Serving& serving) {
             [&serving, talk](const HttpRequest& request, HttpResponse& response, const Caller&) {
               Model& model = serving.model();
               std::call_once(talk->asked, [&] { talk->can = can_talk(model); });
-              show_steps(model, talk->can, request, response);
+              show_steps(model, {.chat = talk->can, .resumable = !serving.resume_key.empty()}, request, response);
             });
 }
 
