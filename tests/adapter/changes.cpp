@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -151,16 +152,26 @@ BOOST_AUTO_TEST_CASE(replaced_vectors_keep_the_models_values_elsewhere) {
   BOOST_TEST(change.bias == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(vectors_begin_at_a_cache_line) {
+  const auto begins_a_line = [](const float* vector) { return reinterpret_cast<std::uintptr_t>(vector) % 64 == 0; };
+  const Adapter dora(RandomKind::dora), ia3(RandomKind::ia3);
+  const ChangeTable gains(dora.open(), sites(), base()), scales(ia3.open(), sites(), base());
+  for (const Site site : {Site::qkv, Site::mlp_down}) BOOST_TEST(begins_a_line(product(gains, site).gain));
+  BOOST_TEST(begins_a_line(product(scales, Site::qkv).bias));
+  BOOST_TEST(begins_a_line(product(scales, Site::mlp_down).input_gain));
+}
+
 BOOST_AUTO_TEST_CASE(bytes_count_all_vectors) {
-  for (const auto& [kind, floats] : {std::pair(RandomKind::dora, 10 + 5), std::pair(RandomKind::vectors, 10 + 3)}) {
+  constexpr std::size_t kSlack = 15;  // floats of a vector, so that it can begin at a cache line
+  for (const auto& [kind, floats] : {std::pair(RandomKind::dora, 10u + 5), std::pair(RandomKind::vectors, 10u + 3)}) {
     const Adapter adapter(kind);
     const ChangeTable table(adapter.open(), sites(), base());
-    BOOST_TEST(table.bytes() == static_cast<std::size_t>(floats) * sizeof(float));
+    BOOST_TEST(table.bytes() == (floats + 2 * kSlack) * sizeof(float));
     BOOST_TEST(ChangeTable::bytes_of(adapter.open(), sites()) == table.bytes());
   }
   const Adapter adapter(RandomKind::ia3);
   const ChangeTable table(adapter.open(), sites(), base());
-  BOOST_TEST(table.bytes() == (10 + 10 + 6) * sizeof(float));
+  BOOST_TEST(table.bytes() == (10 + 10 + 6 + 3 * kSlack) * sizeof(float));
   BOOST_TEST(ChangeTable::bytes_of(adapter.open(), sites()) >= table.bytes());
   Cpu device({.threads = 1});
   const ResidentAdapter<Cpu> resident(device, adapter.open(), sites(), base());
