@@ -29,7 +29,7 @@ auto& at(Floats& floats, int i) {
 }
 
 // Vectors begin at a cache line. Products read 16 elements at once, and prefetch the line of the first: with AVX-512
-// half of what they read would come from the next line, which nobody has prefetched.
+// half of what they read would come from the next line, which no thread has prefetched.
 constexpr std::size_t kLine = 16;  // floats
 inline std::size_t floats_to_hold(std::size_t count) { return count + kLine - 1; }
 
