@@ -86,6 +86,18 @@ std::vector<AdapterGroups> arranged(const Store& store, int rows, Adapters adapt
   return steps;
 }
 
+// x: [rows, inputs]; delta: [rows, outputs]; deltas: [rows]
+LowRankArgs updates_of(MatrixView<const float> x, const AdapterGroups& groups, std::vector<float>& delta,
+                       std::vector<const float*>& deltas) {
+  const int outputs = static_cast<int>(delta.size()) / x.rows;
+  return {.x = x,
+          .groups = &groups,
+          .layer = 0,
+          .site = Site::qkv,
+          .delta = {delta.data(), x.rows, outputs, outputs},
+          .deltas = deltas.data()};
+}
+
 void low_rank_of(benchmark::State& state, AnyLoRA::Kind kind, Adapters adapters) {
   using Clock = std::chrono::steady_clock;
   const int rows = static_cast<int>(state.range(0)), outputs = static_cast<int>(state.range(1));
@@ -100,12 +112,7 @@ void low_rank_of(benchmark::State& state, AnyLoRA::Kind kind, Adapters adapters)
   std::size_t step = 0;
   const auto begin = Clock::now();
   for (auto _ : state) {
-    low_rank(bench::device(), LowRankArgs{.x = {x.data(), rows, inputs, inputs},
-                                          .groups = &steps[step],
-                                          .layer = 0,
-                                          .site = Site::qkv,
-                                          .delta = {delta.data(), rows, outputs, outputs},
-                                          .deltas = deltas.data()});
+    low_rank(bench::device(), updates_of({x.data(), rows, inputs, inputs}, steps[step], delta, deltas));
     step = step + 1 < steps.size() ? step + 1 : 0;
   }
   const double runs_s =
@@ -163,12 +170,7 @@ void updated(benchmark::State& state, bool with_gains) {
                                      .bias = bias.data(),
                                      .y = {y.data(), rows, outputs, outputs},
                                      .changes = with_gains ? changes.data() : nullptr},
-           LowRankArgs{.x = in,
-                       .groups = &steps[step],
-                       .layer = 0,
-                       .site = Site::qkv,
-                       .delta = {delta.data(), rows, outputs, outputs},
-                       .deltas = deltas.data()});
+           updates_of(in, steps[step], delta, deltas));
     step = step + 1 < steps.size() ? step + 1 : 0;
   });
 }
