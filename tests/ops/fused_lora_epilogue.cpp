@@ -35,11 +35,11 @@ struct Updated {
   Problem problem;
   Step step;
   AdapterGroups groups;
-  Epilogue epilogue = kEpilogues[5];
+  Epilogue epilogue;
 
   Updated(int in, int out, int rows, const std::vector<TestAdapter>& adapters,
-          AnyLoRA::Kind kind = AnyLoRA::Kind::segmented)
-      : problem(in, out), step(in, out, rows) {
+          AnyLoRA::Kind kind = AnyLoRA::Kind::segmented, const Epilogue& ends = kEpilogues[5])
+      : problem(in, out), step(in, out, rows), epilogue(ends) {
     mix(step, adapters, static_cast<std::uint64_t>(rows));
     groups = arranged(step, kind);
   }
@@ -87,9 +87,9 @@ cpu::PanelJob job_of(const LowRankArgs& updates, int piece_panels) {
 }
 
 template <class P>
-void check(int in, int out, int rows, int most_threads) {
+void check(int in, int out, int rows, int most_threads, const Epilogue& ends = kEpilogues[5]) {
   const std::vector<TestAdapter> adapters = some_adapters(in, out);
-  const Updated u(in, out, rows, adapters);
+  const Updated u(in, out, rows, adapters, AnyLoRA::Kind::segmented, ends);
   const Packed<P> packed(u.problem.weight);
   Cpu plain({.threads = 1, .isa = Isa::portable});
   const Matrix truth = u.one_after_the_other(plain, packed.view());
@@ -131,6 +131,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(are_the_same_beside_the_product_and_before_it, P, 
   check<P>(16, 5, 30, 2);
   check<P>(33, 321, kMostRows, 4);
   check<P>(48, 131, 50, 4);  // fewer blocks than threads
+  check<P>(40, 200, 40, 3, kEpilogues[10]);
 }
 
 // The same rows in other arrangements.
@@ -185,6 +186,35 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
       }
     });
   }
+}
+
+// The outputs of the next block in each gain, once for rows that follow one another and share it.
+BOOST_AUTO_TEST_CASE(gains_of_the_next_block_are_asked_for) {
+  Cpu device({.threads = 1});
+  std::vector<TestAdapter> adapters;
+  for (int i = 0; i < 3; ++i) adapters.emplace_back(64, std::vector{random_update(64, 0, 320, 64, size(i))});
+  const Updated u(64, 320, 40, adapters);
+  const Packed<Float32> packed(u.problem.weight);
+  u.result(packed.view(), [&](const auto&, const LowRankArgs& updates) {
+    const auto asked = [&](const ProductChange* changes, int output) {
+      cpu::PanelJob all = job_of(updates, 4), job{};
+      all.changes = changes;
+      cpu::FusedLoraEpilogue made(device, updates, all);
+      made.make(output, output + 64, 0, job);
+      return job.pacer ? job.pacer->lines() : 0;
+    };
+    std::vector<float> gains(3 * 320 + 16);
+    const float* const first = gains.data() + 16 - reinterpret_cast<std::uintptr_t>(gains.data()) / 4 % 16;
+    std::vector<ProductChange> changes(40);
+    for (const std::size_t row : {3u, 4u, 20u}) changes[row].gain = first + (row == 20 ? 320 : 0);
+    const std::vector<ProductChange> none(40);
+    // Two gains of 64 outputs, each of four lines; too few lines alone are prefetched at once.
+    const std::size_t factors = asked(nullptr, 64);
+    BOOST_TEST(factors > cpu::cpu_tuning().immediate_prefetch_lines);
+    BOOST_TEST(asked(none.data(), 64) == factors);
+    BOOST_TEST(asked(changes.data(), 64) == factors + 8);
+    BOOST_TEST(asked(changes.data(), 256) == 0u);  // the last block has no next one
+  });
 }
 
 // With pieces of 3 panels, a block ends within a piece. Each block is prefetched once, with the piece that begins the

@@ -111,6 +111,7 @@ TENON_INLINE void FusedLoraEpilogue::list_block(int first, int thread, ThreadBlo
   const int part_end = own_begin(device_.pool(), job_, thread + 1) * kPanelRows;
   if (first >= last || (first >= part_end && first < part_end + kFactorBlock)) return;
   own.next = first;
+  list_gains(first, last, own.ranges);
   std::uintptr_t left = cpu_tuning().factor_prefetch_bytes;
   for (own.listed = 0; own.listed < all_.terms.size() && left > 0; ++own.listed) {
     const LowRankTerm& term = all_.terms[own.listed];
@@ -119,6 +120,16 @@ TENON_INLINE void FusedLoraEpilogue::list_block(int first, int thread, ThreadBlo
     range.end = std::min(range.end, range.at + left);
     left -= range.end - range.at;
     if (range.at < range.end) own.ranges.push_back(range);
+  }
+}
+
+TENON_INLINE void FusedLoraEpilogue::list_gains(int first, int last, std::vector<PrefetchPacer::Lines>& ranges) const {
+  const float* before = nullptr;
+  for (int row = 0; job_.changes && row < args_.x.rows; ++row) {
+    const float* const gain = job_.changes[row].gain;
+    if (!gain || std::exchange(before, gain) == gain) continue;
+    ranges.push_back(PrefetchPacer::Lines::of(reinterpret_cast<std::uintptr_t>(gain + first),
+                                              reinterpret_cast<std::uintptr_t>(gain + last)));
   }
 }
 

@@ -60,8 +60,13 @@ class FusedLoraEpilogue {
   // Prefetches of the thread while it multiplies a piece: the listed block's factors, then keys and values. Null: none.
   PrefetchPacer* prefetch_next(int thread, ThreadBlocks& own) const;
 
-  // Lists the factors of the block from output `first` on, if the block belongs to the thread's part.
+  // Lists the gains and factors of the block from output `first` on, if the block belongs to the thread's part.
   void list_block(int first, int thread, ThreadBlocks& own) const;
+
+  // Lists what the rows' gains hold for outputs first..last-1: one line per row and panel, too far apart for the
+  // hardware prefetcher. Xeon with AMX, 64 DoRAs of rank 16, 768 to 2304: they add 1.13 times what as
+  // many LoRAs add, 1.18 without.
+  void list_gains(int first, int last, std::vector<PrefetchPacer::Lines>& ranges) const;
 
   Cpu& device_;
   const LowRankArgs& args_;

@@ -198,8 +198,8 @@ inline PrefetchPacer::Lines lines_of_b(const LowRank& u, int first, int last) {
   const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
   const auto b = reinterpret_cast<std::uintptr_t>(u.b);
   const std::uintptr_t bytes = static_cast<std::uintptr_t>(u.rank) * bytes_of(u.type);
-  return {(b + static_cast<std::uintptr_t>(begin) * bytes) / 64 * 64,
-          (b + static_cast<std::uintptr_t>(end) * bytes + 63) / 64 * 64};
+  return PrefetchPacer::Lines::of(b + static_cast<std::uintptr_t>(begin) * bytes,
+                                  b + static_cast<std::uintptr_t>(end) * bytes);
 }
 
 /// Outputs of a matrix that terms add to.

@@ -14,6 +14,8 @@ class PrefetchPacer {
  public:
   struct Lines {
     std::uintptr_t at, end;  ///< whole lines, at least one
+    /// The lines of a range of bytes.
+    static Lines of(std::uintptr_t begin, std::uintptr_t end) { return {begin / 64 * 64, (end + 63) / 64 * 64}; }
   };
 
   /// Starts over with these ranges, which must outlive the passes.
