@@ -11,6 +11,7 @@
 #include "exits.h"
 #include "messages.h"
 #include "tenon/core/error.h"
+#include "tenon/io/hex.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace program {
@@ -51,11 +52,7 @@ void say_by(std::function<void(std::string_view)> writer) { write_message = std:
 
 namespace {
 
-void append_escape(std::string& out, unsigned unit) {
-  constexpr char hex[] = "0123456789abcdef";
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) out += hex[unit >> shift & 15];
-}
+void append_escape(std::string& out, unsigned unit) { out += "\\u" + tenon::hex_of(unit, 4); }
 
 // The character after the backslash in the short escape of c. 0 if c is written otherwise; \b and \f are, as \u.
 char short_escape(char32_t c) {

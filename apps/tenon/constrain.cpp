@@ -16,6 +16,7 @@
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/token_mask.h"
 #include "tenon/core/hash.h"
+#include "tenon/io/hex.h"
 #include "tenon/tokenizer/bpe.h"
 
 namespace program {
@@ -44,14 +45,6 @@ std::string from_hex(const std::string& hex) {
   std::string bytes;
   for (std::size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
   return bytes;
-}
-
-std::string to_hex(std::string_view bytes) {
-  std::string hex;
-  for (const char byte : bytes) {
-    for (const int shift : {4, 0}) hex += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
-  }
-  return hex;
 }
 
 // Splits a text into tokens. `words`: "bpe" uses the tokenizer, "bytes" the shortest token at each place, and
@@ -155,16 +148,17 @@ class Trial {
       for (TokenId id = 0; id < masks_.vocabulary().width(); ++id) {
         if (allows(mask, id)) allowed.push_back(id);
       }
-      if (allowed.empty()) return {{"text", to_hex(text)}, {"complete", false}, {"tokens", n}, {"dead_end", true}};
+      if (allowed.empty())
+        return {{"text", tenon::hex_of(text)}, {"complete", false}, {"tokens", n}, {"dead_end", true}};
       const TokenId token = allowed[(draw = tenon::mix64(draw + 1)) % allowed.size()];
       const auto& ends = masks_.vocabulary().ends();
       if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
-        return {{"text", to_hex(text)}, {"complete", true}, {"tokens", n}, {"dead_end", false}};
+        return {{"text", tenon::hex_of(text)}, {"complete", true}, {"tokens", n}, {"dead_end", false}};
       }
       state = masks_.advance(state, token);
       text += masks_.vocabulary().bytes(token);
     }
-    return {{"text", to_hex(text)}, {"complete", false}, {"tokens", most}, {"dead_end", false}};
+    return {{"text", tenon::hex_of(text)}, {"complete", false}, {"tokens", most}, {"dead_end", false}};
   }
 
   Times& times() { return times_; }

@@ -123,7 +123,7 @@ void print_engine(const char* name, Engine&& engine, int vocab, const std::vecto
   std::printf("%-24s %s\n", (std::string(name) + " fingerprint").c_str(), engine.fingerprint().c_str());
   Request receipted = requests(vocab, {{}}).at(1);
   receipted.options.receipt = true;
-  const std::string receipt = hex_digits(engine.complete(receipted).receipt->digest);
+  const std::string receipt = hex_of(engine.complete(receipted).receipt->digest);
   std::printf("%-24s %s\n", (std::string(name) + " receipt").c_str(), receipt.c_str());
 }
 

@@ -1,18 +1,16 @@
 #include "conversation/listed_tokens.h"
 
+#include "tenon/io/hex.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace program {
 namespace {
 
-constexpr std::string_view kBytesMark = "bytes:", kByteMark = "\\x", kByteDigits = "0123456789abcdef";
+constexpr std::string_view kBytesMark = "bytes:", kByteMark = "\\x";
 
 std::string spelled_bytes(std::string_view bytes) {
   std::string text(kBytesMark);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text.append(kByteMark).append(1, kByteDigits[byte >> 4]).append(1, kByteDigits[byte & 15]);
-  }
+  for (const char c : bytes) text.append(kByteMark).append(tenon::hex_of(static_cast<unsigned char>(c), 2));
   return text;
 }
 
@@ -24,9 +22,9 @@ std::optional<std::string> bytes_spelled_by(std::string_view text) {
   std::string bytes;
   for (; !text.empty(); text.remove_prefix(kByteMark.size() + 2)) {
     if (!text.starts_with(kByteMark) || text.size() < kByteMark.size() + 2) return std::nullopt;
-    const std::size_t high = kByteDigits.find(text[2]), low = kByteDigits.find(text[3]);
-    if (high == kByteDigits.npos || low == kByteDigits.npos) return std::nullopt;
-    bytes += static_cast<char>(high << 4 | low);
+    const auto byte = tenon::bytes_of_hex(text.substr(kByteMark.size(), 2));
+    if (!byte) return std::nullopt;
+    bytes += *byte;
   }
   return bytes;
 }

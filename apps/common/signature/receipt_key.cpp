@@ -5,6 +5,7 @@
 
 #include "tenon/core/error.h"
 #include "tenon/io/file.h"
+#include "tenon/io/hex.h"
 #include "tenon/io/sha256.h"
 
 #ifdef TENON_HAS_OPENSSL
@@ -74,16 +75,6 @@ std::string id_of(EVP_PKEY* key) {
 
 const unsigned char* bytes_of(const std::string& text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-// The bytes of lower-case hexadecimal digits; empty: they are none.
-std::string bytes_of_hex(const std::string& digits) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string bytes;
-  if (digits.size() % 2 != 0 || digits.find_first_not_of(kDigits) != digits.npos) return bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2)
-    bytes += static_cast<char>(kDigits.find(digits[i]) * 16 + kDigits.find(digits[i + 1]));
-  return bytes;
-}
-
 #else
 
 [[noreturn]] void refuse_without_openssl(const std::string& flag) {
@@ -117,7 +108,7 @@ std::string ReceiptPublicKey::pem() const {
 }
 
 bool ReceiptPublicKey::verifies(const tenon::Receipt& receipt) const {
-  const std::string signature = bytes_of_hex(receipt.signature), text = tenon::signed_text(receipt);
+  const std::string signature = tenon::bytes_of_hex(receipt.signature).value_or(""), text = tenon::signed_text(receipt);
   const Context context(EVP_MD_CTX_new());
   if (!context || EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key()) != 1) fail();
   return EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(text), text.size()) == 1;
@@ -133,11 +124,7 @@ tenon::Receipt ReceiptKey::sign(tenon::Receipt receipt) const {
       EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size, bytes_of(text),
                      text.size()) != 1)
     fail();
-  receipt.signature.clear();
-  for (const char c : signature) {
-    const auto byte = static_cast<unsigned char>(c);
-    receipt.signature += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-  }
+  receipt.signature = tenon::hex_of(signature);
   return receipt;
 }
 

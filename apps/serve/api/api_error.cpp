@@ -3,6 +3,7 @@
 #include <array>
 
 #include "serve/text.h"
+#include "tenon/io/hex.h"
 #include "tenon/io/json.h"
 #include "tenon/tokenizer/unicode.h"
 
@@ -298,17 +299,13 @@ std::optional<int> retry_after(const ApiError& error) {
 }
 
 std::string shown(std::string_view text, std::size_t limit) {
-  constexpr char hex[] = "0123456789abcdef";
   std::string out;
   while (!text.empty()) {
     const tenon::CodePoint point = tenon::decode_utf8(text, 0);
     const std::string_view character = text.substr(0, static_cast<std::size_t>(point.length));
     std::string piece;
     if (point.status != tenon::Utf8Status::valid || is_control(point.value)) {
-      for (const char c : character) {
-        const auto byte = static_cast<unsigned char>(c);
-        piece.append({'\\', 'x', hex[byte >> 4], hex[byte & 15]});
-      }
+      for (const char c : character) piece += "\\x" + tenon::hex_of(static_cast<unsigned char>(c), 2);
     } else {
       piece = character;
     }

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 
 #include "serve/text.h"
 #include "tenon/core/error.h"
 #include "tenon/io/file.h"
+#include "tenon/io/hex.h"
 
 namespace serve {
 namespace {
@@ -52,12 +54,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
 }
 
 // The first 32 bits of the key's hash. They do not reveal the key.
-std::string short_digest(const tenon::Sha256::Digest& hash) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string text = "key-";
-  for (std::size_t i = 0; i < 4; ++i) text.append({kHex[hash[i] >> 4], kHex[hash[i] & 15]});
-  return text;
-}
+std::string short_digest(const tenon::Sha256::Digest& hash) { return "key-" + tenon::hex_of(std::span(hash).first(4)); }
 
 std::string name_of(std::string_view value, const std::string& where) {
   const auto in_name = [](char c) {

@@ -14,6 +14,7 @@
 #include "tenon/chat/comparison.h"
 #include "tenon/chat/value.h"
 #include "tenon/core/require.h"
+#include "tenon/io/hex.h"
 
 namespace tenon::chat::detail {
 
@@ -45,13 +46,6 @@ inline std::string float_text(double number) {
     return out + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
   return out + digits.substr(0, static_cast<std::size_t>(exponent + 1)) + "." +
          digits.substr(static_cast<std::size_t>(exponent + 1));
-}
-
-inline std::string hexadecimal(char32_t value, int width) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string out(static_cast<std::size_t>(width), '0');
-  for (std::size_t i = out.size(); i-- > 0; value >>= 4) out[i] = digits[value & 15];
-  return out;
 }
 
 // str.isprintable() of Python.
@@ -88,9 +82,7 @@ inline void append_repr(MarkedText& out, const MarkedText& text) {
     else if (c == '\n' || c == '\r' || c == '\t')
       escape = c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
     else if (!is_printable(c))
-      escape = c < 0x100     ? "\\x" + hexadecimal(c, 2)
-               : c < 0x10000 ? "\\u" + hexadecimal(c, 4)
-                             : "\\U" + hexadecimal(c, 8);
+      escape = c < 0x100 ? "\\x" + hex_of(c, 2) : c < 0x10000 ? "\\u" + hex_of(c, 4) : "\\U" + hex_of(c, 8);
     if (escape.empty())
       out.append(text, at, at + length);
     else
@@ -273,10 +265,8 @@ class JsonWriter {
   }
 
   void escape(char32_t c, char by) {
-    if (c < 0x10000) return put("\\u" + hexadecimal(c, 4), by);
-    put("\\u" + hexadecimal(0xD800 + ((c - 0x10000) >> 10), 4) + "\\u" +
-            hexadecimal(0xDC00 + ((c - 0x10000) & 0x3FF), 4),
-        by);
+    if (c < 0x10000) return put("\\u" + hex_of(c, 4), by);
+    put("\\u" + hex_of(0xD800 + ((c - 0x10000) >> 10), 4) + "\\u" + hex_of(0xDC00 + ((c - 0x10000) & 0x3FF), 4), by);
   }
 
   void add_text(const MarkedText& text) {

@@ -15,6 +15,7 @@
 #include "tenon/constrain/schema_decimal.h"
 #include "tenon/constrain/schema_options.h"
 #include "tenon/constrain/text_set.h"
+#include "tenon/io/hex.h"
 
 namespace tenon::constrain::schema {
 
@@ -26,9 +27,7 @@ inline std::string spelled_text(std::string_view text) {
     if (const std::size_t i = kPlain.find(c); i != kPlain.npos) {
       spelled += {'\\', kShort[i]};
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      spelled += "\\u00";
-      spelled += {kHex[static_cast<std::size_t>(c >> 4)], kHex[static_cast<std::size_t>(c & 15)]};
+      spelled += "\\u" + hex_of(static_cast<unsigned char>(c), 4);
     } else {
       spelled += c;
     }

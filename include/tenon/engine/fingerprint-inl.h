@@ -97,12 +97,6 @@ TENON_INLINE void add_tokenizer(const Tokenizer& tokenizer, HashedValues& to) {
   to.add_numbers(tokenizer.after_prompt());
 }
 
-TENON_INLINE std::string hex_of(std::uint64_t bits) {
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[bits >> shift & 15];
-  return text;
-}
-
 }  // namespace detail
 
 TENON_INLINE std::string fingerprint_of(std::string_view numeric_class, const ModelConfig& config,

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tenon/core/numeric_class.h"
+#include "tenon/io/hex.h"
 #include "tenon/model/config.h"
 #include "tenon/model/with_model.h"
 #include "tenon/ops/attention.h"
@@ -65,8 +66,6 @@ std::string_view family_name(const ModelConfig& config) {
     return class_name<Model>();
 }
 
-std::string hex_of(std::uint64_t bits);
-
 }  // namespace detail
 
 /// The canonical name of an engine's numeric class, such as "numerics 1, family gpt2, weights int8, head float32, kv
@@ -88,7 +87,7 @@ std::string numeric_class_of(const ModelConfig& config, [[maybe_unused]] const A
   add("kv", detail::class_name<Element>());
   add("attention", detail::class_name<AttentionP>());
   if constexpr (CarriesValues<AttentionP>) {
-    for (const double value : attention.values()) name += " " + detail::hex_of(std::bit_cast<std::uint64_t>(value));
+    for (const double value : attention.values()) name += " " + hex_of(std::bit_cast<std::uint64_t>(value), 16);
   }
   add("device", detail::class_name<DeviceP>());
   return name;

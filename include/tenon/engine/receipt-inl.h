@@ -11,6 +11,7 @@
 #include "tenon/core/require.h"
 #include "tenon/engine/receipt.h"
 #include "tenon/io/fields.h"
+#include "tenon/io/hex.h"
 #include "tenon/io/json.h"
 #include "tenon/version.h"
 
@@ -95,14 +96,10 @@ TENON_INLINE std::string canonical(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-TENON_INLINE void append_hex(std::uint32_t word, std::string& text) {
-  for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];
-}
-
 // The value of lower-case hexadecimal digits, eight a word.
 TENON_INLINE std::vector<std::uint32_t> words_of(const Fields& fields, const std::string& key) {
   const std::string text = fields.string(key);
-  if (text.size() % 8 != 0 || text.find_first_not_of("0123456789abcdef") != text.npos)
+  if (text.size() % 8 != 0 || text.find_first_not_of(kHexDigits) != text.npos)
     fields.refuse(key, "must be lower-case hexadecimal digits, a multiple of eight");
   std::vector<std::uint32_t> words(text.size() / 8);
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -112,9 +109,9 @@ TENON_INLINE std::vector<std::uint32_t> words_of(const Fields& fields, const std
 
 TENON_INLINE std::optional<Sha256::Digest> digest_from(std::string_view digits) {
   Sha256::Digest digest{};
-  if (digits.size() != 2 * digest.size() || digits.find_first_not_of("0123456789abcdef") != digits.npos) return {};
-  for (std::size_t i = 0; i < digest.size(); ++i)
-    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, digest[i], 16);
+  const auto bytes = bytes_of_hex(digits);
+  if (!bytes || bytes->size() != digest.size()) return {};
+  std::copy(bytes->begin(), bytes->end(), digest.begin());
   return digest;
 }
 
@@ -288,21 +285,15 @@ TENON_INLINE Sha256::Digest request_digest(const Receipt& receipt) {
   return Sha256().update(detail::canonical(json)).digest();
 }
 
-TENON_INLINE std::string hex_digits(const Sha256::Digest& digest) {
-  std::string text;
-  for (const std::uint8_t byte : digest) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-  return text;
-}
-
 TENON_INLINE Json to_json(const Receipt& r) {
   Json json = detail::json_of_request(r);
   std::string links;
-  for (const std::uint32_t link : r.links) detail::append_hex(link, links);
+  for (const std::uint32_t link : r.links) links += hex_of(link, 8);
   json["ids"] = r.ids;
   json["finish_reason"] = to_string(r.reason);
-  json["request_digest"] = hex_digits(r.request_digest);
+  json["request_digest"] = hex_of(r.request_digest);
   json["links"] = std::move(links);
-  json["digest"] = hex_digits(r.digest);
+  json["digest"] = hex_of(r.digest);
   if (!r.key.empty()) json["key"] = r.key;
   if (!r.signature.empty()) json["signature"] = r.signature;
   return json;

@@ -71,7 +71,6 @@ Json to_json(const Receipt& receipt);
 Receipt receipt_from(const Json& json);
 
 /// 64 lower-case hexadecimal digits.
-std::string hex_digits(const Sha256::Digest& digest);
 
 namespace detail {
 

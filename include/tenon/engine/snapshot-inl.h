@@ -12,6 +12,7 @@
 #include "tenon/engine/receipt.h"
 #include "tenon/engine/snapshot.h"
 #include "tenon/io/fields.h"
+#include "tenon/io/hex.h"
 #include "tenon/io/json.h"
 #include "tenon/version.h"
 
@@ -215,7 +216,7 @@ TENON_INLINE std::shared_ptr<const Scores> scores_from(const Fields& fields) {
 TENON_INLINE Json json_of_choice(const ChoiceProgress& choice) {
   Json top = Json::array(), chain = Json::array();
   for (const auto& each : choice.top_logprobs) top.push_back(bits_of(each));
-  for (const Sha256::Digest& each : choice.chain) chain.push_back(hex_digits(each));
+  for (const Sha256::Digest& each : choice.chain) chain.push_back(hex_of(each));
   return {{"ids", choice.ids},
           {"logprobs", bits_of(choice.logprobs)},
           {"top_logprobs", std::move(top)},

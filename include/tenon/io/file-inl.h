@@ -9,11 +9,11 @@
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/file.h"
+#include "tenon/io/hex.h"
 
 namespace tenon {
 
 TENON_INLINE std::string printable(std::string_view text, std::size_t limit) {
-  constexpr char hex[] = "0123456789abcdef";
   const std::size_t head = text.size() <= limit ? text.size() : limit / 2;
   const std::size_t tail = text.size() <= limit ? text.size() : text.size() - (limit - limit / 2);
   std::string out;
@@ -26,7 +26,7 @@ TENON_INLINE std::string printable(std::string_view text, std::size_t limit) {
     if (c >= 0x20 && c < 0x7f) {
       out += text[i];
     } else {
-      out += {'\\', 'x', hex[c >> 4], hex[c & 15]};
+      out += "\\x" + hex_of(c, 2);
     }
   }
   return out;

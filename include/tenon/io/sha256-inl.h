@@ -10,6 +10,7 @@
 
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
+#include "tenon/io/hex.h"
 #include "tenon/io/sha256.h"
 
 namespace tenon {
@@ -46,12 +47,7 @@ TENON_INLINE Sha256::Digest Sha256::digest() const {
   return out;
 }
 
-TENON_INLINE std::string Sha256::hex() const {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : digest()) text += {digits[byte >> 4], digits[byte & 15]};
-  return text;
-}
+TENON_INLINE std::string Sha256::hex() const { return hex_of(digest()); }
 
 TENON_INLINE bool Sha256::has_instructions() {
 #if defined(__x86_64__)

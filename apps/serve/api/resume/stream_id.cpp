@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include "serve/api/api_error.h"
+#include "tenon/io/hex.h"
 
 namespace serve {
 namespace {
@@ -32,12 +34,7 @@ std::string hmac(std::string_view key, std::string_view content) {
   if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
             reinterpret_cast<const unsigned char*>(content.data()), content.size(), bytes.data(), &size))
     throw ApiError(ApiError::Kind::engine, "internal error");
-  std::string digits;
-  for (unsigned int i = 0; i < size; ++i) {
-    digits += "0123456789abcdef"[bytes[i] >> 4];
-    digits += "0123456789abcdef"[bytes[i] & 15];
-  }
-  return digits;
+  return tenon::hex_of(std::span(bytes).first(size));
 }
 
 template <class Integer>
