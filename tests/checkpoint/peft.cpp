@@ -583,11 +583,14 @@ BOOST_AUTO_TEST_CASE(copies_have_the_models_numbers_in_any_type) {
   BOOST_TEST(c.refused_for(true, DType::bf16) == "accepted");
 
   c.made.file.tensors.erase(c.key);
-  const std::string base_layer = "base_model.model.transformer.wte.base_layer.weight";
-  c.made.file.add(base_layer, DType::f32, {4, 8}, c.values);
-  BOOST_TEST(c.refused_for(true, DType::f32) == "accepted");
-  c.made.file.tensors.at(base_layer).put(31, 1e-3f);
-  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {"wte.base_layer.weight", "differs"}));
+  for (const std::string wrapped : {"wte.base_layer.weight", "wte.token_adapter.base_layer.weight"}) {
+    const std::string base_layer = "base_model.model.transformer." + wrapped;
+    c.made.file.add(base_layer, DType::f32, {4, 8}, c.values);
+    BOOST_TEST(c.refused_for(true, DType::f32) == "accepted");
+    c.made.file.tensors.at(base_layer).put(31, 1e-3f);
+    BOOST_TEST(mentions(c.refused_for(true, DType::f32), {wrapped, "differs"}));
+    c.made.file.tensors.erase(base_layer);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shapes_follow_rank_and_model) {

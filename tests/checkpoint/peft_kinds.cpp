@@ -160,6 +160,22 @@ BOOST_AUTO_TEST_CASE(adalora_scales_the_rows_of_a) {
   BOOST_TEST((a_of(adapter, mlp) == scaled(values(16, 1.5f), 2, 8, 8, values(2, -0.75f))));
 }
 
+// All ranks of a module may be pruned: it has no update then.
+BOOST_AUTO_TEST_CASE(adalora_leaves_out_what_is_pruned_whole) {
+  Adapter a = adalora();
+  a.config.replace(a.config.find("[true, false, true]"), 19, "[false, false, false]");
+  for (const char* each : {".lora_A", ".lora_B", ".lora_E"}) a.file.tensors.erase(kMlp + each);
+  a.add(kMlp + ".lora_A", {0, 8}, 0);
+  a.add(kMlp + ".lora_B", {32, 0}, 0);
+  a.add(kMlp + ".lora_E", {0, 1}, 0);
+  const PeftAdapter adapter = a.open();
+  BOOST_REQUIRE(adapter.factors().size() == 1U);
+  BOOST_TEST(adapter.factors()[0].module == 0U);
+  BOOST_TEST(adapter.digest() != adalora().open().digest());
+  a.file.tensors.erase(kMlp + ".lora_B");
+  BOOST_TEST(mentions(refusal([&] { a.open(); }), {kMlp + ".lora_B", "missing"}));
+}
+
 // PEFT takes the rank, after pruning, for an alpha that is not positive.
 BOOST_AUTO_TEST_CASE(adalora_without_a_positive_alpha_scales_by_the_rank) {
   for (const std::string alpha : {"0", "-6"}) {
@@ -261,14 +277,19 @@ BOOST_AUTO_TEST_CASE(copies_within_a_saved_module_have_no_effect) {
   const std::string digest = adapter.open().digest();
   adapter.add(kNorm + ".original_module.bias", {8}, 5.0f);
   adapter.add(kNorm + ".modules_to_save.bias", {8}, 1.0f);
+  adapter.add(kNorm + ".original_module.weight", {8}, 5.0f);
+  adapter.add(kNorm + ".modules_to_save.weight", {8}, 2.0f);
   const PeftAdapter opened = adapter.open();
   BOOST_TEST(opened.digest() == digest);
-  BOOST_TEST(opened.copies().size() == 2U);
+  BOOST_TEST(opened.copies().size() == 4U);
   Adapter less = replacing();
   less.file.tensors.erase(kNorm + ".bias");
   BOOST_TEST(mentions(refusal([&] { less.open(); }), {kNorm + ".bias", "missing", "modules_to_save"}));
   adapter.add(kMlp + ".original_module.bias", {32}, 5.0f);  // of a module that is not saved
   BOOST_TEST(mentions(refusal([&] { adapter.open(); }), {kMlp + ".original_module.bias"}));
+  adapter.file.tensors.erase(kMlp + ".original_module.bias");
+  adapter.add(kMlp + ".original_module.weight", {32, 8}, 5.0f);
+  BOOST_TEST(mentions(refusal([&] { adapter.open(); }), {kMlp + ".original_module.weight"}));
 }
 
 BOOST_AUTO_TEST_CASE(digests_count_every_tensor_with_an_effect) {
@@ -354,7 +375,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_are_refused) {
   refused(vera, [](Adapter& a) { a.config.replace(a.config.find("true"), 4, "false"); },
           {"save_projection", "save_projection=True"});
   refused(adalora, [](Adapter& a) { a.config.replace(a.config.find("true, false, true"), 17, "false, false"); },
-          {"rank_pattern.transformer.h.0.mlp.c_fc.lora_E", "no rank"});
+          {kMlp + ".lora_A", "[2, 8]", "[0, 8]"});
   refused(adalora, [](Adapter& a) { a.config.replace(a.config.find("true, false, true"), 17, "2"); },
           {"rank_pattern.transformer.h.0.mlp.c_fc.lora_E", "true and false"});
 }

@@ -151,10 +151,10 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
       mark(scales_.back().factors);
       continue;
     }
-    factors_.push_back(config_.kind == PeftKind::vera ? factors_of_vera(module, target)
-                                                      : factors_of(module, target, name));
-    const PeftFactors& f = factors_.back();
+    const PeftFactors f =
+        config_.kind == PeftKind::vera ? factors_of_vera(module, target) : factors_of(module, target, name);
     for (const TensorInfo* each : {f.a, f.b, f.a_gain, f.b_gain, f.magnitude, f.b_bias}) mark(each);
+    if (f.rank > 0) factors_.push_back(f);  // AdaLoRA prunes some modules whole
   }
   find_tables(targets, linears, base);
   for (const PeftTable& table : tables_)

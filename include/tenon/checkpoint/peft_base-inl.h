@@ -50,10 +50,11 @@ TENON_INLINE void PeftBase::leave_prefix_out(std::vector<PeftModule>& modules) {
 }
 
 TENON_INLINE std::string PeftBase::name_of(std::string_view stored) const {
-  constexpr std::string_view all = "base_model.model.", wrapped = ".base_layer.";
+  constexpr std::string_view all = "base_model.model.";
   if (!stored.starts_with(all)) return {};
   std::string name(stored.substr(all.size()));
-  if (const auto at = name.rfind(wrapped); at != name.npos) name.replace(at, wrapped.size(), ".");
+  for (const std::string_view wrapped : {".token_adapter.base_layer.", ".base_layer."})
+    if (const auto at = name.rfind(wrapped); at != name.npos) name.replace(at, wrapped.size(), ".");
   return left_out + name;
 }
 

@@ -45,8 +45,8 @@ struct PeftBase {
   std::vector<PeftModule> tables() const;
 
   /// The model's tensor that the adapter's tensor `stored` would overwrite in PEFT. `stored` is "base_model.model." and
-  /// the tensor's name, in which a module below an adapter is called base_layer. Null where the model has no such
-  /// tensor.
+  /// the tensor's name, in which a module below an adapter is called base_layer or token_adapter.base_layer. Null where
+  /// the model has no such tensor.
   const TensorInfo* find(std::string_view stored) const;
 
   /// The model's name of the tensor that `stored` would overwrite: without "base_model.model." and base_layer, and with

@@ -214,7 +214,6 @@ TENON_INLINE void read_adalora(const Fields& fields, const OrderedJson& ordered,
       if (!each.is_boolean()) patterns.refuse(name, "must be a list of true and false");
       rank += each.template get<bool>() ? 1 : 0;
     }
-    if (rank == 0) refuse_peft(key + "." + name, "keeps no rank, which is not supported");
     config.rank_pattern.emplace_back(name.substr(0, name.size() - end.size()), rank);
   }
 }

@@ -99,9 +99,11 @@ TENON_INLINE bool PeftAdapter::replaces_vector(const TensorInfo& tensor, const P
   return true;
 }
 
-// bias "all" saves the biases within the wrapper of a saved module, too. PEFT reads them into nothing that runs.
+// bias "all" and save_embedding_layers write the tensors within the wrapper of a saved module, too. PEFT reads them
+// into nothing that runs.
 TENON_INLINE bool PeftAdapter::is_inside_saved(const std::string& name) const {
-  for (const std::string_view inside : {".original_module.bias", ".modules_to_save.bias"}) {
+  for (const std::string_view inside :
+       {".original_module.bias", ".modules_to_save.bias", ".original_module.weight", ".modules_to_save.weight"}) {
     if (!name.ends_with(inside)) continue;
     return config_.is_saved(std::string_view(name).substr(0, name.size() - inside.size()));
   }
