@@ -1,0 +1,53 @@
+"""What the parts of a request mean, and what is refused by name instead of being ignored."""
+import json
+import unittest
+
+from serving import Server, ServerTest
+from test_chat import CHATML, server_with
+
+KING = "The king said"
+
+
+class Strict(ServerTest):
+    FLAGS = ["--chat-template", "plain"]
+
+    def said(self, path, body, status, headers=None):
+        answer = self.server.post(path, body, **({"headers": headers} if headers else {}))
+        self.assertEqual(answer.status, status, (path, body, answer))
+        return answer
+
+    def names(self, path, body, name):
+        """The request is refused, and the message begins with the field's name."""
+        error = self.said(path, body, 422 if path == "/generate" else 400).json()["error"]
+        message = error["message"] if isinstance(error, dict) else error.removeprefix("Input validation error: ")
+        self.assertTrue(message.startswith("`%s`" % name), (body, message))
+        return message
+
+    def completion(self, name, **more):
+        return self.names("/v1/completions", {"prompt": KING, "max_tokens": 4} | more, name)
+
+    def test_empty_schemas_are_any_json(self):
+        asked = dict(temperature=0, max_tokens=60)
+        plain = self.complete(**asked)["choices"][0]["text"]
+        any_json = self.complete(guided_json="{}", **asked)["choices"][0]["text"]
+        self.assertNotEqual(any_json, plain)
+        for name in ["json_schema", "guided_json", "schema", "response_schema", "format"]:
+            self.assertEqual(self.complete(**{name: {}}, **asked)["choices"][0]["text"], any_json, name)
+            self.assertEqual(self.complete(**{name: None}, **asked)["choices"][0]["text"], plain, name)
+        for schema in [{}, {"description": "x"}]:
+            form = {"type": "json_object", "schema": schema}
+            self.assertEqual(self.complete(response_format=form, **asked)["choices"][0]["text"], any_json, schema)
+
+    def test_empty_forms_of_another_type(self):
+        for field, values in [("regex", [[], {}]), ("guided_regex", [[], {}]), ("ebnf", [[], {}]), ("choice", [{}, []]),
+                              ("guided_choice", [{}, []]), ("guided_json", [[]]), ("json_schema", [[]]), ("format", [[]]),
+                              ("response_format", [[]]), ("grammar", [[]]), ("structured_outputs", [[]])]:
+            for value in values:
+                self.completion(field, **{field: value})
+        for field, value in [("choice", []), ("choice", {}), ("regex", []), ("grammar", {})]:
+            message = self.completion("structured_outputs." + field, structured_outputs={field: value})
+            self.assertIn("must", message)
+
+
+if __name__ == "__main__":
+    unittest.main()
