@@ -2,6 +2,7 @@
 import json
 import unittest
 
+import serving
 from serving import Server, ServerTest
 from test_chat import CHATML, server_with
 
@@ -48,6 +49,21 @@ class Strict(ServerTest):
             message = self.completion("structured_outputs." + field, structured_outputs={field: value})
             self.assertIn("must", message)
 
+    def test_arguments_of_calls_are_objects(self):
+        schemas = [{"type": "array", "items": {}}, {"type": "string"}, {"type": ["array", "null"]}]
+        message = {"role": "user", "content": "a"}
+        for schema in schemas:
+            function = {"name": "f", "parameters": schema}
+            for choice in ["auto", "required", "none"]:
+                self.names("/v1/chat/completions", {"messages": [message], "tools": [{"type": "function", "function": function}],
+                                                    "tool_choice": choice}, "tools[0].function.parameters")
+            self.names("/v1/responses", {"input": "a", "tools": [function | {"type": "function"}]}, "tools[0].parameters")
+            self.names("/v1/messages", {"messages": [message], "max_tokens": 4, "tools": [{"name": "f", "input_schema": schema}]},
+                       "tools[0].input_schema")
+        for schema in [None, {}, {"type": "object"}, {"type": ["object", "null"]}, {"properties": {"a": {}}}]:
+            self.said("/v1/chat/completions", {"messages": [message], "max_tokens": 2, "tools": [
+                {"type": "function", "function": {"name": "f", "parameters": schema}}]}, 200)
+
 
 if __name__ == "__main__":
-    unittest.main()
+    serving.main()
