@@ -561,12 +561,14 @@ BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
   }
   BOOST_TEST(with(R"("format": "json")").form->schema.dump() == R"({"type":"object"})");
   BOOST_TEST(with(R"("structured_outputs": {"json_object": true})").form->schema.dump() == R"({"type":"object"})");
-  BOOST_TEST(!with(R"("structured_outputs": {}, "guided_choice": null, "regex": "", "grammar": {}, "schema": null)").form);
+  BOOST_TEST(
+      !with(R"("structured_outputs": {}, "guided_choice": null, "regex": "", "grammar": {}, "schema": null)").form);
   for (const char* const any : {R"("json_schema": {})", R"("guided_json": {})", R"("format": {})",
                                 R"("response_format": {"type": "json_object", "schema": {}})"})
     BOOST_TEST(with(any).form->schema.dump() == "{}", any);
-  BOOST_TEST(with(R"("response_format": {"type": "json_object", "schema": {"description": "x"}})").form->schema.dump() ==
-             R"({"description":"x"})");
+  BOOST_TEST(
+      with(R"("response_format": {"type": "json_object", "schema": {"description": "x"}})").form->schema.dump() ==
+      R"({"description":"x"})");
   check_invalid(R"("guided_choice": [])", "`guided_choice` must hold at least one text");
   check_invalid(R"("structured_outputs": {"choice": []})", "`structured_outputs.choice` must hold at least one text");
   check_invalid(R"("regex": [])", "`regex` must be a string");

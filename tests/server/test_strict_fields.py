@@ -64,6 +64,19 @@ class Strict(ServerTest):
             self.said("/v1/chat/completions", {"messages": [message], "max_tokens": 2, "tools": [
                 {"type": "function", "function": {"name": "f", "parameters": schema}}]}, 200)
 
+    def test_the_echo_of_a_cut_prompt(self):
+        prompt = "Once upon a time the king said"
+        asked = dict(temperature=0, max_tokens=3, echo=True, logprobs=1)
+        whole = self.complete(prompt, **asked)["choices"][0]
+        self.assertTrue(whole["text"].startswith(prompt))
+        self.assertEqual(self.complete(prompt, truncate_prompt_tokens=500, **asked)["choices"][0]["text"], whole["text"])
+        for most in [1, 2, 3]:
+            choice = self.complete(prompt, truncate_prompt_tokens=most, **asked)["choices"][0]
+            logs = choice["logprobs"]
+            self.assertEqual("".join(logs["tokens"]), choice["text"])
+            for token, offset in zip(logs["tokens"], logs["text_offset"]):
+                self.assertEqual(choice["text"][offset:offset + len(token)], token)
+
 
 if __name__ == "__main__":
     serving.main()
