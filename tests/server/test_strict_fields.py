@@ -77,6 +77,12 @@ class Strict(ServerTest):
             for token, offset in zip(logs["tokens"], logs["text_offset"]):
                 self.assertEqual(choice["text"][offset:offset + len(token)], token)
 
+    def test_two_adapters_of_one_name(self):
+        body = {"inputs": KING, "adapter_id": "weather", "parameters": {"max_new_tokens": 2, "adapter_id": "shakespeare"}}
+        self.assertIn("than `adapter_id`", self.names("/generate", body, "parameters.adapter_id"))
+        body["parameters"]["adapter_id"] = "weather"
+        self.said("/generate", body, 200)
+
 
 if __name__ == "__main__":
     serving.main()
