@@ -21,7 +21,7 @@ class Strict(ServerTest):
         """The request is refused, and the message begins with the field's name."""
         error = self.said(path, body, 422 if path == "/generate" else 400).json()["error"]
         message = error["message"] if isinstance(error, dict) else error.removeprefix("Input validation error: ")
-        self.assertTrue(message.startswith("`%s`" % name), (body, message))
+        self.assertTrue(message.startswith("`%s`" % name), (str(body)[:300], message))
         return message
 
     def completion(self, name, **more):
@@ -82,6 +82,29 @@ class Strict(ServerTest):
         self.assertIn("than `adapter_id`", self.names("/generate", body, "parameters.adapter_id"))
         body["parameters"]["adapter_id"] = "weather"
         self.said("/generate", body, 200)
+
+    def responses(self, name, input="a", **more):
+        return self.names("/v1/responses", {"input": input, "max_output_tokens": 4} | more, name)
+
+    def messages(self, name, content="a", **more):
+        return self.names("/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 4} | more, name)
+
+    def test_errors_name_the_routes_own_fields(self):
+        user, tools = {"role": "user", "content": "a"}, [{"type": "function", "name": "f"}, {"type": "function", "name": "a b"}]
+        self.responses("text.format", text={"format": {"type": "xml"}})
+        self.responses("text.format", text={"format": {"type": "json_schema", "schema": {"type": "what"}}})
+        self.assertIn("`schema`", self.responses("text.format", text={"format": {"type": "json_schema", "name": "x"}}))
+        self.responses("tools[1].name", tools=tools)
+        self.responses("tools[0].foo", tools=[tools[0] | {"foo": 1}])
+        self.responses("input[1].role", [user, {"role": "nobody", "content": "a"}], instructions="Be kind.")
+        self.responses("input[1].arguments", [user, {"type": "function_call", "name": "f", "arguments": "x"}], instructions="Be kind.")
+        for words in [2000, 200_000]:
+            self.refused_openai("/v1/responses", {"input": "word " * words}, 400, "invalid_request_error", "input")
+        for stops in [[""], ["a"] * 11]:
+            self.messages("stop_sequences", stop_sequences=stops)
+            self.completion("stop", stop=stops)
+            self.completion("stop_words", stop_words=stops)
+        self.messages("tools[0].name", tools=[{"name": "a b"}])
 
 
 if __name__ == "__main__":

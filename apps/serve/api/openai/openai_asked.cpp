@@ -95,7 +95,7 @@ std::string as_text(const AnswerStyle& style) {
 AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   const bool calls = request.tools.kind != ToolChoice::Kind::none;
   made.asked.characters = characters_of(request.conversation.messages);
-  Model::Chat chat = model.chat_prompt(std::move(request.conversation), made.terms.created);
+  Model::Chat chat = model.chat_prompt(std::move(request.conversation), made.terms.created, request.prompt_field);
   model.add_chat_stops(made.common.options);
   AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
                                             /*has_form=*/request.form || !request.tells_reasoning);
