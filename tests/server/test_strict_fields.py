@@ -89,6 +89,27 @@ class Strict(ServerTest):
     def messages(self, name, content="a", **more):
         return self.names("/v1/messages", {"messages": [{"role": "user", "content": content}], "max_tokens": 4} | more, name)
 
+    def test_members_of_items_of_another_type(self):
+        user = {"role": "user", "content": "Hi"}
+        for name, value in [("output", "secret"), ("arguments", "{}"), ("name", 5), ("call_id", "1")]:
+            self.responses("input[0]." + name, [user | {name: value}])
+        self.said("/v1/responses", {"input": [user | {"output": None, "name": ""}], "max_output_tokens": 2}, 200)
+        self.responses("input[1].output", [user, {"type": "function_call", "name": "f", "call_id": "1", "output": "x"}])
+        self.responses("input[0].content", [{"type": "function_call_output", "call_id": "1", "output": "x", "content": "y"}])
+        text = {"type": "text", "text": "Hi"}
+        for name, value in [("is_error", True), ("input", {"a": 1}), ("tool_use_id", "q"), ("thinking", "x"), ("content", "y")]:
+            self.messages("messages[0].content[0]." + name, [text | {name: value}])
+        self.said("/v1/messages", {"messages": [{"role": "user", "content": [text | {"is_error": False, "input": {}}]}],
+                                   "max_tokens": 2}, 200)
+        self.messages("messages[0].content[0].text", [{"type": "tool_result", "tool_use_id": "1", "text": "x"}])
+        self.messages("tool_choice.name", tools=[{"name": "g"}], tool_choice={"type": "auto", "name": "g"})
+
+    def test_members_of_a_tool_choice(self):
+        tools = [{"type": "function", "name": "f"}]
+        choice = {"type": "function", "name": "f"}
+        self.responses("tool_choice.foo", tools=tools, tool_choice=choice | {"foo": 1})
+        self.said("/v1/responses", {"input": "a", "tools": tools, "tool_choice": choice, "max_output_tokens": 40}, 200)
+
     def test_errors_name_the_routes_own_fields(self):
         user, tools = {"role": "user", "content": "a"}, [{"type": "function", "name": "f"}, {"type": "function", "name": "a b"}]
         self.responses("text.format", text={"format": {"type": "xml"}})

@@ -75,6 +75,22 @@ class ChatOfMessages {
     origins_.push_back(origin);
   }
 
+  // What has a meaning in blocks of another type alone is refused where it asks for anything.
+  static void refuse_foreign_members(const RequestFields& block, std::string_view type) {
+    struct Member {
+      const char* name;
+      std::string_view type;
+    };
+    for (const auto& [name, owner] :
+         {Member{"text", "text"}, Member{"id", "tool_use"}, Member{"name", "tool_use"}, Member{"input", "tool_use"},
+          Member{"tool_use_id", "tool_result"}, Member{"is_error", "tool_result"}, Member{"content", "tool_result"},
+          Member{"thinking", "thinking"}}) {
+      const Json* const value = block.find(name);
+      if (owner != type && value && *value != false && !asks_nothing(*value))
+        block.refuse(name, "has no meaning in a block of type \"" + std::string(type) + "\"");
+    }
+  }
+
   // A text, or the texts of a list of blocks.
   std::string text_of(const RequestFields& in, const char* key, const std::string& path) {
     const Json* const value = in.find(key);
@@ -91,6 +107,7 @@ class ChatOfMessages {
     const std::string type = any.string("type").value_or("");
     if (type != "text") any.refuse("type", "\"" + shown(type) + "\" is not supported here, only \"text\"");
     const RequestFields block(value, kBlock, unknown_, path);
+    refuse_foreign_members(block, type);
     const auto text = block.string("text");
     if (!text) block.refuse("text", "is missing");
     return *text;
@@ -128,6 +145,7 @@ class ChatOfMessages {
         out["tool_calls"].push_back(call_of(block, ordered["content"][i], here));
       } else if (type == "thinking" && role == "assistant") {
         const RequestFields thought(block, kBlock, unknown_, here);
+        refuse_foreign_members(thought, type);
         out["reasoning_content"] = out.value("reasoning_content", "") + thought.string("thinking").value_or("");
       } else {
         text += block_text(block, here);
@@ -139,6 +157,7 @@ class ChatOfMessages {
 
   void add_result(const Json& value, const std::string& path) {
     const RequestFields block(value, kBlock, unknown_, path);
+    refuse_foreign_members(block, "tool_result");
     const std::string before = block.boolean("is_error", false) ? "Error: " : "";
     push({{"role", "tool"},
           {"tool_call_id", block.string("tool_use_id").value_or("")},
@@ -148,6 +167,7 @@ class ChatOfMessages {
 
   OrderedJson call_of(const Json& value, const OrderedJson& ordered, const std::string& path) {
     const RequestFields block(value, kBlock, unknown_, path);
+    refuse_foreign_members(block, "tool_use");
     const auto name = block.string("name");
     if (!name) block.refuse("name", "is missing");
     const Json* const input = block.find("input");
@@ -177,6 +197,8 @@ class ChatOfMessages {
     if (!choice) return;
     const std::string type = choice->string("type").value_or("");
     const std::string name = choice->string("name").value_or("");
+    if (type != "tool" && !name.empty())
+      choice->refuse("name", "has no meaning with `type` \"" + shown(type) + "\"; it goes with \"tool\"");
     if (type == "tool")
       chat["tool_choice"] = {{"type", "function"}, {"function", OrderedJson{{"name", name}}}};
     else if (type == "auto" || type == "none" || type == "any")

@@ -94,12 +94,30 @@ class ChatOfResponses {
       message["reasoning_content"] = message.value("reasoning_content", "") + std::exchange(reasoning_, {});
   }
 
+  // What has a meaning in items of another type alone is refused where it asks for anything.
+  static void refuse_foreign(const RequestFields& item, std::string_view type) {
+    struct Member {
+      const char* name;
+      std::string_view types;
+    };
+    for (const auto& [name, types] :
+         {Member{"role", "message"}, Member{"content", "message reasoning"}, Member{"name", "function_call"},
+          Member{"arguments", "function_call"}, Member{"output", "function_call_output"},
+          Member{"call_id", "function_call function_call_output"}}) {
+      const bool owns = (" " + std::string(types) + " ").find(" " + std::string(type) + " ") != std::string::npos;
+      const Json* const value = item.find(name);
+      if (!owns && value && *value != false && !asks_nothing(*value))
+        item.refuse(name, "has no meaning in an item of type \"" + std::string(type) + "\"");
+    }
+  }
+
   void add_item(const Json& value, const std::string& path) {
     const RequestFields any(value, path);  // the type decides first
     const std::string type = any.string("type").value_or("message");
     if (type != "message" && type != "function_call" && type != "function_call_output" && type != "reasoning")
       any.refuse("type", "\"" + shown(type) + "\" is not supported");
     const RequestFields item(value, kInputItem, unknown_, path);
+    refuse_foreign(item, type);
     if (type == "reasoning") return add_reasoning(item, path);
     if (type == "function_call") return add_call(item, path);
     if (type == "function_call_output") {
@@ -178,6 +196,9 @@ class ChatOfResponses {
     const Json* const choice = fields_.find("tool_choice");
     if (!choice || !choice->is_object()) return written("tool_choice");
     const RequestFields f(*choice, "tool_choice");
+    Json named = *choice;
+    named.erase("type");
+    RequestFields(named, kChosenFunction, unknown_, "tool_choice");  // refuses members that nobody knows
     if (f.string("type").value_or("") != "function" || !f.string("name"))
       fields_.refuse("tool_choice", "must be a word or name a function");
     return {{"type", "function"}, {"function", OrderedJson{{"name", *f.string("name")}}}};
