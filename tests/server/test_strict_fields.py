@@ -127,6 +127,15 @@ class Strict(ServerTest):
             self.completion("stop_words", stop_words=stops)
         self.messages("tools[0].name", tools=[{"name": "a b"}])
 
+    def test_reasoning_that_no_message_of_the_assistant_follows(self):
+        user, said = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}
+        thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+        for items in [[thought, user], [user, thought], [user, thought, {"type": "function_call_output", "call_id": "1", "output": "x"}]]:
+            self.responses("input[%d]" % items.index(thought), items)
+        for items in [[user, thought, said, user], [user, thought, {"type": "function_call", "name": "f", "call_id": "1"}, user],
+                      [{"type": "reasoning", "summary": [], "encrypted_content": "x"}, user]]:
+            self.said("/v1/responses", {"input": items, "max_output_tokens": 2}, 200)
+
 
 if __name__ == "__main__":
     serving.main()

@@ -80,12 +80,21 @@ class ChatOfResponses {
     if (!input->is_array() || input->empty())
       fields_.refuse_type("input", "a text or a list that is not empty", *input);
     for (std::size_t i = 0; i < input->size(); ++i) add_item((*input)[i], item_path("input", i));
+    refuse_left_reasoning();
   }
 
   // `origin`: what the client calls it.
   void add_message(OrderedJson message, const std::string& origin) {
     messages_.push_back(std::move(message));
     origins_.push_back(origin);
+  }
+
+  // OpenAI refuses it, too. A template would show it with a turn to which it does not belong.
+  void refuse_left_reasoning() const {
+    if (reasoning_.empty()) return;
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + reasoning_path_ + "` is reasoning that no message or call of the assistant follows",
+                   reasoning_path_);
   }
 
   // Reasoning goes with the assistant's message that follows it.
@@ -121,6 +130,7 @@ class ChatOfResponses {
     if (type == "reasoning") return add_reasoning(item, path);
     if (type == "function_call") return add_call(item, path);
     if (type == "function_call_output") {
+      refuse_left_reasoning();
       return add_message({{"role", "tool"},
                           {"tool_call_id", item.string("call_id").value_or("")},
                           {"content", text_of(item, "output", path)}},
@@ -129,12 +139,16 @@ class ChatOfResponses {
     const auto role = item.string("role");
     if (!role) item.refuse("role", "is missing");
     OrderedJson message = {{"role", *role}, {"content", text_of(item, "content", path)}};
-    attach_reasoning(message);
+    if (*role == "assistant")
+      attach_reasoning(message);
+    else
+      refuse_left_reasoning();
     add_message(std::move(message), path);
   }
 
   void add_reasoning(const RequestFields& item, const std::string& path) {
     if (item.list("content") && !item.list("content")->empty()) reasoning_ += text_of(item, "content", path);
+    reasoning_path_ = path;
   }
 
   // Calls belong to the assistant's message before them, if there is one.
@@ -223,6 +237,7 @@ class ChatOfResponses {
   std::vector<std::string> origins_;  // of each message: what the client calls it
   FieldNames names_;                  // of the calls of messages
   std::string reasoning_;             // of the next message of the assistant
+  std::string reasoning_path_;
 };
 
 }  // namespace
