@@ -136,6 +136,10 @@ class Strict(ServerTest):
                       [{"type": "reasoning", "summary": [], "encrypted_content": "x"}, user]]:
             self.said("/v1/responses", {"input": items, "max_output_tokens": 2}, 200)
 
+    def test_usage_has_what_openais_client_requires(self):
+        usage = self.said("/v1/responses", {"input": "a", "max_output_tokens": 2}, 200).json()["usage"]
+        self.assertEqual(usage["input_tokens_details"], {"cache_write_tokens": 0, "cached_tokens": 0})
+
 
 if __name__ == "__main__":
     serving.main()
