@@ -140,6 +140,15 @@ class Strict(ServerTest):
         usage = self.said("/v1/responses", {"input": "a", "max_output_tokens": 2}, 200).json()["usage"]
         self.assertEqual(usage["input_tokens_details"], {"cache_write_tokens": 0, "cached_tokens": 0})
 
+    def test_empty_values_beside_another_name_of_a_field(self):
+        for empty in ["", [], {}]:
+            for first, second in [(1, empty), (empty, 1), (None, empty)]:
+                name = "max_completion_tokens" if first is None else "max_tokens"  # which of the two is read last
+                self.completion(name, max_tokens=first, max_completion_tokens=second)
+        self.complete(max_tokens=1, max_completion_tokens=None)
+        self.complete(max_tokens=None, max_completion_tokens=1)
+        self.complete(max_tokens=1, stop=["x"], stop_sequences=[])
+
 
 if __name__ == "__main__":
     serving.main()
