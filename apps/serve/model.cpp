@@ -214,12 +214,13 @@ void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, 
   }
 }
 
-Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created) const {
-  const auto refuse = [](const Error& error) {
-    throw ApiError(ApiError::Kind::invalid, "`messages`: " + shown(error.what(), 1000), "messages");
+Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created,
+                               const std::string& field) const {
+  const auto refuse = [&field](const Error& error) {
+    throw ApiError(ApiError::Kind::invalid, "`" + field + "`: " + shown(error.what(), 1000), field);
   };
   if (chat_error_) refuse(*chat_error_);
-  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
+  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, field);
   ChatPrompt prompt;
   try {
     prompt = created ? chat_->render(std::move(conversation), program::local_time(*created))
@@ -227,7 +228,7 @@ Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::opti
   } catch (const Error& error) {
     refuse(error);
   }
-  tenon::check_length_of_text(prompt.text, tokenizer(), limits().max_input_tokens, "messages");
+  tenon::check_length_of_text(prompt.text, tokenizer(), limits().max_input_tokens, field.c_str());
   std::vector<tenon::TokenId> ids = tokenizer().encode_rendered(prompt.text, prompt.template_spans);
   return {std::move(ids), std::move(prompt.text), prompt.thinking};
 }

@@ -84,8 +84,10 @@ class Model {
     bool thinking = false;  // the answer starts within the reasoning
   };
   // ApiError, with line and column of the template, where it refuses the conversation, or there is none.
-  // `created`: the time that the template is told, in seconds since 1970; none: now.
-  Chat chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created = {}) const;
+  // `created`: the time that the template is told, in seconds since 1970; none: now. `field`: what the client calls the
+  // messages.
+  Chat chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created = {},
+                   const std::string& field = "messages") const;
   const ChatTemplate& chat_template() const { return *chat_; }  // where there is one
   // Why the model's template cannot be used; none: it can, or there is none.
   const std::optional<tenon::Error>& chat_error() const { return chat_error_; }

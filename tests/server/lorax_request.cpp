@@ -532,7 +532,7 @@ BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
         R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
         R"("response_schema": )" + s, R"("format": )" + s,
         R"("guided_json": )" + s + R"(, "schema": {"enum":["a"],"title":"z"})",
-        R"("structured_outputs": {"regex": "", "choice": [], "json": )" + s + "}",
+        R"("structured_outputs": {"regex": "", "choice": null, "json": )" + s + "}",
         R"("structured_outputs": {"json": )" + s + "}", R"("structured_outputs": {"json": )" + text + "}",
         R"("guided_json": )" + s + R"(, "format": )" + s}) {
     const auto found = with(form).form;
@@ -562,7 +562,19 @@ BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
   BOOST_TEST(with(R"("format": "json")").form->schema.dump() == R"({"type":"object"})");
   BOOST_TEST(with(R"("structured_outputs": {"json_object": true})").form->schema.dump() == R"({"type":"object"})");
   BOOST_TEST(
-      !with(R"("structured_outputs": {}, "guided_choice": [], "regex": "", "grammar": {}, "json_schema": {})").form);
+      !with(R"("structured_outputs": {}, "guided_choice": null, "regex": "", "grammar": {}, "schema": null)").form);
+  for (const char* const any : {R"("json_schema": {})", R"("guided_json": {})", R"("format": {})",
+                                R"("response_format": {"type": "json_object", "schema": {}})"})
+    BOOST_TEST(with(any).form->schema.dump() == "{}", any);
+  BOOST_TEST(
+      with(R"("response_format": {"type": "json_object", "schema": {"description": "x"}})").form->schema.dump() ==
+      R"({"description":"x"})");
+  check_invalid(R"("guided_choice": [])", "`guided_choice` must hold at least one text");
+  check_invalid(R"("structured_outputs": {"choice": []})", "`structured_outputs.choice` must hold at least one text");
+  check_invalid(R"("regex": [])", "`regex` must be a string");
+  check_invalid(R"("choice": {})", "`choice` must be a list of strings");
+  check_invalid(R"("guided_json": [])", "`guided_json` must be an object");
+  check_invalid(R"("response_format": [])", "`response_format` must be an object");
   check_invalid(R"("regex": "a", "guided_json": {"type": "null"})", "`regex` asks for another form than `guided_json`");
   check_invalid(R"("guided_json": "x")", "`guided_json` must be an object, is a text that is no JSON");
   check_invalid(R"("structured_outputs": {"whitespace_pattern": " "})",

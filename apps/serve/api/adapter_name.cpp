@@ -157,6 +157,10 @@ void take(NamedAdapters& found, Uses uses, const RequestFields& f, const std::st
   const std::string& name = f.name_of(field);
   if (found.uses.empty()) {
     found = {std::move(uses), name};
+  } else if (found.uses != uses && name == found.field) {  // once at the top, once in `parameters`
+    const std::string inner = "parameters." + name;
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + inner + "` names another adapter than `" + name + "`; keep one of them", inner);
   } else if (found.uses != uses) {
     f.refuse(field, "names another adapter than `" + found.field + "`; keep one of them");
   }

@@ -182,9 +182,21 @@ constexpr std::array kNames{
     Name{"finish_within_budget", "response_format", "response_format"},
     Name{"adapter", "merged_adapters", "adapter_id"},
 };
-constexpr std::array<std::string_view, 14> kCalledAlike{
-    "messages",         "temperature",       "top_k",      "top_p", "min_p", "typical_p", "repetition_penalty",
-    "presence_penalty", "frequency_penalty", "logit_bias", "stop",  "seed",  "n",         "best_of"};
+constexpr std::array<std::string_view, 15> kCalledAlike{"messages",
+                                                        "input",
+                                                        "temperature",
+                                                        "top_k",
+                                                        "top_p",
+                                                        "min_p",
+                                                        "typical_p",
+                                                        "repetition_penalty",
+                                                        "presence_penalty",
+                                                        "frequency_penalty",
+                                                        "logit_bias",
+                                                        "stop",
+                                                        "seed",
+                                                        "n",
+                                                        "best_of"};
 
 // Refusals of constraints do.
 bool points_into_schema(std::string_view where) { return where.starts_with('#') || where.starts_with("character "); }

@@ -9,6 +9,15 @@ namespace serve {
 
 using tenon::Json;
 
+namespace {
+
+// An empty text, list or object beside a number or a boolean is an error of type, as it is alone.
+bool is_misplaced(const Json& value, const Json& other) {
+  return !value.is_null() && asks_nothing(value) && (other.is_number() || other.is_boolean());
+}
+
+}  // namespace
+
 RequestFields::RequestFields(const Json& value, std::string path) : object_(&value), path_(std::move(path)) {
   if (value.is_object()) return;
   const std::string name = path_.empty() ? "the body" : "`" + path_ + "`";
@@ -44,8 +53,11 @@ void RequestFields::check(const std::string& key, const Json& value, Place place
   if (field->kind != FieldClass::honoured) return;
   const std::string_view name = field->same_as.empty() ? field->name : field->same_as;
   const auto [found, first] = spelled_.emplace(name, key);
-  if (first || asks_nothing(value)) return;
+  if (first || value.is_null()) return;
   const Json& other = object_->at(found->second);
+  if (is_misplaced(value, other) || is_misplaced(other, value))
+    refuse_here("is another name of `" + found->second + "`, and the two differ; keep one of them");
+  if (asks_nothing(value) && !other.is_null()) return;
   if (asks_nothing(other)) {
     found->second = key;
   } else if (other != value) {

@@ -13,14 +13,14 @@ namespace {
 
 }  // namespace
 
-void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits) {
+void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits, const std::string& field) {
   if (stop.size() > static_cast<std::size_t>(limits.max_stop_sequences)) {
-    refuse("`stop` supports up to " + std::to_string(limits.max_stop_sequences) +
+    refuse("`" + field + "` supports up to " + std::to_string(limits.max_stop_sequences) +
                " stop sequences. Given: " + std::to_string(stop.size()),
-           "stop");
+           field);
   }
   for (const std::string& each : stop)
-    if (each.empty()) refuse("`stop` must not hold an empty string", "stop");
+    if (each.empty()) refuse("`" + field + "` must not hold an empty string", field);
 }
 
 int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const RequestLimits& limits) {

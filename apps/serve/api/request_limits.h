@@ -31,8 +31,8 @@ inline constexpr int kMostListedTogether = 4 * 65536;
 inline constexpr std::size_t kFewListed = 8192;
 inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
 
-// ApiError where there are too many, or an empty one.
-void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits);
+// ApiError where there are too many, or an empty one; `field` is what the client calls them.
+void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits, const std::string& field = "stop");
 
 // How long an answer may become, once the input is tokenised: as asked, else limits.default_new_tokens (LoRAX) or what
 // is left. ApiError where that does not fit; `field` is what the client calls the length ("max_tokens",

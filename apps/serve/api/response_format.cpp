@@ -120,14 +120,14 @@ class FormReader {
       if (is_given(name)) add_choice(name, fields_, name);
     for (const char* const name : {"guided_grammar", "ebnf"})
       if (is_given(name)) add_text(FormKind::grammar, name, fields_, name);
-    if (is_given("response_format")) add_format("response_format");
-    if (is_given("grammar")) {
+    if (is_object_given("response_format")) add_format("response_format");
+    if (is_object_given("grammar")) {
       if (fields_.find("grammar")->is_string())
         add_text(FormKind::grammar, "grammar", fields_, "grammar");
       else
         add_format("grammar");
     }
-    if (is_given("structured_outputs")) add_structured();
+    if (is_object_given("structured_outputs")) add_structured();
     if (is_given("format")) add_ollama();
     return std::move(form_);
   }
@@ -135,9 +135,14 @@ class FormReader {
  private:
   static constexpr const char* kNeedsType = "needs a `type`: \"text\", \"json_object\", \"json_schema\" or \"regex\"";
 
+  // An empty schema is a schema: any JSON. Empty lists, and objects in place of texts, are errors of type.
   bool is_given(const char* name) const {
     const Json* const value = fields_.find(name);
-    return value && !asks_nothing(*value);
+    return value && *value != "";
+  }
+  // An object without members asks for no form.
+  bool is_object_given(const char* name) const {
+    return is_given(name) && !(fields_.find(name)->is_object() && fields_.find(name)->empty());
   }
 
   void add(AnswerForm form) {
@@ -179,7 +184,7 @@ class FormReader {
       const Json members(value);
       const RequestFields checked(members, kJsonSchema, unknown_, field);
       value = object_of(field, needed, OrderedJson(value.at(within)));
-    } else if ((key == "json_schema" || !value.empty()) && is_wrapper_without_schema(value)) {
+    } else if (is_wrapper_without_schema(value, path.size() > 1 && key == "json_schema")) {
       fields_.refuse(field, "needs a schema, as `" + key + ".schema`");
     }
     refuse_hidden(field, value);
@@ -212,11 +217,12 @@ class FormReader {
     return value;
   }
 
-  // {"name": "x", "strict": true} would constrain nothing.
-  static bool is_wrapper_without_schema(const OrderedJson& value) {
+  // {"name": "x", "strict": true} would constrain nothing. Where a wrapper must stand, {} and a description alone are
+  // one without its schema; elsewhere they are schemas.
+  static bool is_wrapper_without_schema(const OrderedJson& value, bool must_wrap) {
     for (const auto& [key, each] : value.items())
       if (key != "name" && key != "strict" && key != "description" && key != "schema") return false;
-    return true;
+    return must_wrap || value.contains("name") || value.contains("strict") || value.contains("schema");
   }
 
   void add_text(FormKind kind, const std::string& field, const RequestFields& f, const std::string& key) {
@@ -227,6 +233,7 @@ class FormReader {
 
   void add_choice(const std::string& field, const RequestFields& f, const std::string& key) {
     AnswerForm form{.kind = FormKind::choice, .choices = f.strings(key), .field = field};
+    if (form.choices.empty()) f.refuse(key, "must hold at least one text");
     std::size_t bytes = 0;
     for (const std::string& each : form.choices) bytes += each.size();
     if (bytes > kMostSchemaBytes) refuse_size(field, "list");
@@ -279,7 +286,7 @@ class FormReader {
     const RequestFields f = *fields_.object("structured_outputs", kStructured, unknown_);
     const std::string field = "structured_outputs";
     const auto given = [&](const char* name) {
-      return f.has(name) && (name == std::string_view("json") || !asks_nothing(*f.find(name)));
+      return f.has(name) && (name == std::string_view("json") || *f.find(name) != "");
     };
     if (given("json")) add_schema(field, {field, "json"});
     if (given("regex")) add_text(FormKind::regex, field, f, "regex");

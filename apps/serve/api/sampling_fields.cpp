@@ -27,7 +27,7 @@ std::vector<std::string> stop_of(const RequestFields& f, const RequestLimits& li
     stop = f.strings("stop");
   else
     f.refuse_type("stop", "a string or a list of strings", *value);
-  check_stop(stop, limits);
+  check_stop(stop, limits, f.name_of("stop"));
   return stop;
 }
 

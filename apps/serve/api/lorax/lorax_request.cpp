@@ -167,7 +167,7 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   read_details(parameters, limits, out);
   read_lengths(parameters, limits, out);
   out.stop = parameters.strings("stop");
-  check_stop(out.stop, limits);
+  check_stop(out.stop, limits, parameters.name_of("stop"));
   if (out.options.receipt && !out.stop.empty())
     parameters.refuse("receipt", "does not go with `" + parameters.name_of("stop") + "` here; use /v1/completions");
   out.form = form_of(body, parameters, /*in_parameters=*/true, unknown);

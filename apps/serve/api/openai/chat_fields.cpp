@@ -108,6 +108,13 @@ OrderedJson message_of(const Json& value, const OrderedJson& ordered, const std:
   return out;
 }
 
+// Whether the schema's `type`, if it has one, allows an object: arguments of a call are one.
+bool allows_object(const Json& schema) {
+  const auto type = schema.find("type");
+  if (type == schema.end()) return true;
+  return *type == "object" || (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
+}
+
 FunctionTool function_of(const Json& tool, const std::string& path, const OrderedJson& ordered,
                          UnknownFields& unknown) {
   const RequestFields any(tool, path);  // the type decides first
@@ -121,6 +128,10 @@ FunctionTool function_of(const Json& tool, const std::string& path, const Ordere
   function->string("description");
   const Json* const parameters = function->find("parameters");
   if (parameters && !parameters->is_object()) function->refuse_type("parameters", "an object", *parameters);
+  if (parameters && !allows_object(*parameters)) {
+    function->refuse("parameters", "must describe an object, as arguments of a call are one; its `type` is " +
+                                       shown(parameters->at("type").dump()));
+  }
   FunctionTool out{.name = *name, .parameters = program::kNoArguments, .strict = function->boolean("strict", false)};
   if (parameters && !parameters->empty()) out.parameters = ordered["function"]["parameters"].dump();
   if (out.parameters.size() > kMostSchemaBytes)

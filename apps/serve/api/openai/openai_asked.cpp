@@ -95,7 +95,7 @@ std::string as_text(const AnswerStyle& style) {
 AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   const bool calls = request.tools.kind != ToolChoice::Kind::none;
   made.asked.characters = characters_of(request.conversation.messages);
-  Model::Chat chat = model.chat_prompt(std::move(request.conversation), made.terms.created);
+  Model::Chat chat = model.chat_prompt(std::move(request.conversation), made.terms.created, request.prompt_field);
   model.add_chat_stops(made.common.options);
   AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
                                             /*has_form=*/request.form || !request.tells_reasoning);
@@ -125,8 +125,10 @@ Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity
       need_tokens(model, ids, request.prompt_field);
       keep_last(ids, request.truncate);
     }
-    std::string echo = text ? *text : as_text(model, ids, request.options.skip_special_tokens);
-    made.asked.characters += characters(echo);
+    // The text of a cut prompt is that of the tokens that are kept: offsets of log-probabilities are places in it.
+    const bool may_be_cut = request.truncate && ids.size() >= static_cast<std::size_t>(*request.truncate);
+    std::string echo = text && !may_be_cut ? *text : as_text(model, ids, request.options.skip_special_tokens);
+    made.asked.characters += characters(text ? *text : echo);
     made.add(model, request, std::move(ids), request.echo ? std::move(echo) : std::string());
   }
   return made.finish(model);

@@ -1,9 +1,12 @@
 #include "serve/api/openai/responses_request.h"
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "serve/api/api_error.h"
 #include "serve/api/body.h"
+#include "serve/api/field_names.h"
 #include "serve/api/request_fields.h"
 
 namespace serve {
@@ -19,6 +22,19 @@ class ChatOfResponses {
  public:
   ChatOfResponses(const Body& body, UnknownFields& unknown)
       : fields_(body.json), ordered_(body.ordered()), unknown_(unknown) {}
+
+  // What an error of the chat's parser says, in the names of Responses.
+  FieldNames names() const {
+    FieldNames names = names_;
+    const Json* const tools = fields_.find("tools");
+    for (std::size_t i = 0; tools && i < tools->size(); ++i)
+      names.emplace_back(item_path("tools", i) + ".function", item_path("tools", i));
+    for (std::size_t i = 0; i < origins_.size(); ++i) names.emplace_back(item_path("messages", i), origins_[i]);
+    for (const auto& [chats, own] : {std::pair("messages", "input"), std::pair("response_format", "text.format"),
+                                     std::pair("json_schema.schema", "schema")})
+      names.emplace_back(chats, own);
+    return names;
+  }
 
   OrderedJson convert() {
     OrderedJson chat = OrderedJson::object();
@@ -54,16 +70,54 @@ class ChatOfResponses {
 
   void read_input() {
     if (const auto instructions = fields_.string("instructions"); instructions && !instructions->empty())
-      messages_.push_back({{"role", "system"}, {"content", *instructions}});
+      add_message({{"role", "system"}, {"content", *instructions}}, "instructions");
     const Json* const input = fields_.find("input");
     if (!input) fields_.refuse("input", "is missing");
     if (input->is_string()) {
-      messages_.push_back({{"role", "user"}, {"content", input->get<std::string>()}});
+      add_message({{"role", "user"}, {"content", input->get<std::string>()}}, "input");
       return;
     }
     if (!input->is_array() || input->empty())
       fields_.refuse_type("input", "a text or a list that is not empty", *input);
     for (std::size_t i = 0; i < input->size(); ++i) add_item((*input)[i], item_path("input", i));
+    refuse_left_reasoning();
+  }
+
+  // `origin`: what the client calls it.
+  void add_message(OrderedJson message, const std::string& origin) {
+    messages_.push_back(std::move(message));
+    origins_.push_back(origin);
+  }
+
+  // OpenAI refuses it, too. A template would show it with a turn to which it does not belong.
+  void refuse_left_reasoning() const {
+    if (reasoning_.empty()) return;
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + reasoning_path_ + "` is reasoning that no message or call of the assistant follows",
+                   reasoning_path_);
+  }
+
+  // Reasoning goes with the assistant's message that follows it.
+  void attach_reasoning(OrderedJson& message) {
+    if (!reasoning_.empty())
+      message["reasoning_content"] = message.value("reasoning_content", "") + std::exchange(reasoning_, {});
+  }
+
+  // What has a meaning in items of another type alone is refused where it asks for anything.
+  static void refuse_foreign(const RequestFields& item, std::string_view type) {
+    struct Member {
+      const char* name;
+      std::string_view types;
+    };
+    for (const auto& [name, types] :
+         {Member{"role", "message"}, Member{"content", "message reasoning"}, Member{"name", "function_call"},
+          Member{"arguments", "function_call"}, Member{"output", "function_call_output"},
+          Member{"call_id", "function_call function_call_output"}}) {
+      const bool owns = (" " + std::string(types) + " ").find(" " + std::string(type) + " ") != std::string::npos;
+      const Json* const value = item.find(name);
+      if (!owns && value && *value != false && !asks_nothing(*value))
+        item.refuse(name, "has no meaning in an item of type \"" + std::string(type) + "\"");
+    }
   }
 
   void add_item(const Json& value, const std::string& path) {
@@ -72,38 +126,46 @@ class ChatOfResponses {
     if (type != "message" && type != "function_call" && type != "function_call_output" && type != "reasoning")
       any.refuse("type", "\"" + shown(type) + "\" is not supported");
     const RequestFields item(value, kInputItem, unknown_, path);
+    refuse_foreign(item, type);
     if (type == "reasoning") return add_reasoning(item, path);
-    if (type == "function_call") return add_call(item);
+    if (type == "function_call") return add_call(item, path);
     if (type == "function_call_output") {
-      messages_.push_back({{"role", "tool"},
-                           {"tool_call_id", item.string("call_id").value_or("")},
-                           {"content", text_of(item, "output", path)}});
-      return;
+      refuse_left_reasoning();
+      return add_message({{"role", "tool"},
+                          {"tool_call_id", item.string("call_id").value_or("")},
+                          {"content", text_of(item, "output", path)}},
+                         path);
     }
     const auto role = item.string("role");
     if (!role) item.refuse("role", "is missing");
     OrderedJson message = {{"role", *role}, {"content", text_of(item, "content", path)}};
-    if (!reasoning_.empty()) message["reasoning_content"] = std::exchange(reasoning_, {});
-    messages_.push_back(std::move(message));
+    if (*role == "assistant")
+      attach_reasoning(message);
+    else
+      refuse_left_reasoning();
+    add_message(std::move(message), path);
   }
 
   void add_reasoning(const RequestFields& item, const std::string& path) {
     if (item.list("content") && !item.list("content")->empty()) reasoning_ += text_of(item, "content", path);
+    reasoning_path_ = path;
   }
 
   // Calls belong to the assistant's message before them, if there is one.
-  void add_call(const RequestFields& item) {
+  void add_call(const RequestFields& item, const std::string& path) {
     const auto name = item.string("name");
     if (!name) item.refuse("name", "is missing");
     OrderedJson call = {
         {"id", item.string("call_id").value_or("")},
         {"type", "function"},
         {"function", OrderedJson{{"name", *name}, {"arguments", item.string("arguments").value_or("{}")}}}};
-    if (messages_.empty() || messages_.back()["role"] != "assistant") {
-      messages_.push_back({{"role", "assistant"}, {"content", ""}});
-      if (!reasoning_.empty()) messages_.back()["reasoning_content"] = std::exchange(reasoning_, {});
-    }
-    messages_.back()["tool_calls"].push_back(std::move(call));
+    if (messages_.empty() || messages_.back()["role"] != "assistant")
+      add_message({{"role", "assistant"}, {"content", ""}}, path);
+    attach_reasoning(messages_.back());
+    OrderedJson& calls = messages_.back()["tool_calls"];
+    const std::string chats = item_path("messages", messages_.size() - 1) + ".tool_calls";
+    for (const char* const inner : {".function", ""}) names_.emplace_back(item_path(chats, calls.size()) + inner, path);
+    calls.push_back(std::move(call));
   }
 
   // A text, or the texts of a list of parts.
@@ -148,6 +210,9 @@ class ChatOfResponses {
     const Json* const choice = fields_.find("tool_choice");
     if (!choice || !choice->is_object()) return written("tool_choice");
     const RequestFields f(*choice, "tool_choice");
+    Json named = *choice;
+    named.erase("type");
+    RequestFields(named, kChosenFunction, unknown_, "tool_choice");  // refuses members that nobody knows
     if (f.string("type").value_or("") != "function" || !f.string("name"))
       fields_.refuse("tool_choice", "must be a word or name a function");
     return {{"type", "function"}, {"function", OrderedJson{{"name", *f.string("name")}}}};
@@ -169,7 +234,10 @@ class ChatOfResponses {
   const OrderedJson ordered_;
   UnknownFields& unknown_;
   OrderedJson messages_ = OrderedJson::array();
-  std::string reasoning_;  // of the next message of the assistant
+  std::vector<std::string> origins_;  // of each message: what the client calls it
+  FieldNames names_;                  // of the calls of messages
+  std::string reasoning_;             // of the next message of the assistant
+  std::string reasoning_path_;
 };
 
 }  // namespace
@@ -177,10 +245,16 @@ class ChatOfResponses {
 ResponsesRequest parse_responses(std::string_view text, const RequestContext& context) {
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = context.lenient};
-  const std::string converted = ChatOfResponses(body, unknown).convert().dump();
+  ChatOfResponses conversion(body, unknown);
+  const std::string converted = conversion.convert().dump();
   ResponsesRequest out;
-  out.chat = parse_chat(converted, context);
+  try {
+    out.chat = parse_chat(converted, context);
+  } catch (const ApiError& error) {
+    throw renamed(error, conversion.names());
+  }
   out.chat.prompt_field = "input";
+  if (out.chat.form) out.chat.form->field = renamed_path(out.chat.form->field, {{"response_format", "text.format"}});
   for (std::string& each : unknown.ignored) out.chat.ignored.push_back(std::move(each));
   const OrderedJson ordered = body.ordered();
   for (const auto& [key, member] :

@@ -161,7 +161,7 @@ OrderedJson ResponsesWriter::response() const {
   if (failed_) out["error"] = {{"code", "server_error"}, {"message", error_}};
   if (status_)
     out["usage"] = {{"input_tokens", terms_.prompt_tokens},
-                    {"input_tokens_details", OrderedJson{{"cached_tokens", 0}}},
+                    {"input_tokens_details", OrderedJson{{"cache_write_tokens", 0}, {"cached_tokens", 0}}},
                     {"output_tokens", tokens_},
                     {"output_tokens_details", OrderedJson{{"reasoning_tokens", reasoning_tokens_}}},
                     {"total_tokens", terms_.prompt_tokens + tokens_}};
