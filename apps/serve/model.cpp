@@ -222,11 +222,21 @@ Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::opti
   if (chat_error_) refuse(*chat_error_);
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, field);
   ChatPrompt prompt;
+  const auto now = created ? program::local_time(*created) : chat_->now();
+  bool shows_documents = true;
   try {
-    prompt = created ? chat_->render(std::move(conversation), program::local_time(*created))
-                     : chat_->render(std::move(conversation));
+    const bool has_documents = conversation.documents.is_array() && !conversation.documents.empty();
+    tenon::chat::Conversation bare;
+    if (has_documents) bare = conversation;
+    prompt = chat_->render(std::move(conversation), now);
+    bare.documents = nullptr;
+    shows_documents = !has_documents || chat_->render(std::move(bare), now).text != prompt.text;
   } catch (const Error& error) {
     refuse(error);
+  }
+  if (!shows_documents) {
+    throw ApiError(ApiError::Kind::invalid,
+                   "`documents`: the chat template does not show them: put their texts into a message", "documents");
   }
   tenon::check_length_of_text(prompt.text, tokenizer(), limits().max_input_tokens, field.c_str());
   std::vector<tenon::TokenId> ids = tokenizer().encode_rendered(prompt.text, prompt.template_spans);

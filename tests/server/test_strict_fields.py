@@ -149,6 +149,20 @@ class Strict(ServerTest):
         self.complete(max_tokens=None, max_completion_tokens=1)
         self.complete(max_tokens=1, stop=["x"], stop_sequences=[])
 
+    def test_documents_that_the_template_does_not_show(self):
+        body = {"messages": [{"role": "user", "content": "a"}], "documents": [{"title": "t", "text": "It rains."}]}
+        for path in ["/v1/chat/completions", "/apply-template", "/tokenize"]:
+            answer = self.server.post(path, body)
+            self.assertIn(answer.status, [400, 422], (path, answer))
+            self.assertIn("`documents`", answer.text())
+        self.said("/v1/chat/completions", body | {"documents": [], "max_tokens": 2}, 200)
+        shows = "{% for d in documents %}{{ d.text }}{% endfor %}" + CHATML
+        with server_with({"chat_template.jinja": shows}) as server:
+            answer = server.post("/apply-template", body)
+            self.assertEqual(answer.status, 200, answer)
+            self.assertIn("It rains.", answer.json()["prompt"])
+            self.assertEqual(server.stop(), 0)
+
 
 if __name__ == "__main__":
     serving.main()
