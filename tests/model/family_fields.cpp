@@ -1,0 +1,46 @@
+// Fields of config.json whose meaning in transformers is not what their name says. The numbers and rules are those of
+// transformers 4.57.6, modeling_<family>.py and modeling_rope_utils.py.
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../io/scratch.h"
+#include "made_model.h"
+#include "tenon/model/with_model.h"
+
+BOOST_AUTO_TEST_SUITE(model_family_fields)
+
+using namespace tenon;
+using Json = nlohmann::json;
+
+namespace {
+
+const Json kSizes = {{"hidden_size", 48},       {"num_hidden_layers", 3},   {"vocab_size", 99},
+                     {"intermediate_size", 80}, {"num_attention_heads", 4}, {"head_dim", 12},
+                     {"num_key_value_heads", 2}};
+
+Json llama_like(const std::string& model_type, const Json& more = Json::object()) {
+  Json config = kSizes;
+  config["model_type"] = model_type;
+  config.update(more);
+  return config;
+}
+ModelConfig read(const Json& config) {
+  const test::Scratch scratch;
+  scratch.write("config.json", config.dump());
+  return AnyFamily<>::configure(ConfigFile(scratch.folder()));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
+  for (const char* family : {"mixtral", "qwen3_moe", "olmoe"}) {
+    BOOST_CHECK(read(llama_like(family)).expert_gate == ExpertGate{});
+    BOOST_CHECK(read(llama_like(family, {{"hidden_act", "relu"}})).expert_gate == ExpertGate{Activation::relu});
+  }
+  const Json oss = {{"hidden_act", "relu"}, {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}};
+  BOOST_CHECK((read(llama_like("gpt_oss", oss)).expert_gate == ExpertGate{Activation::silu, 7.0f, 1.702f}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
