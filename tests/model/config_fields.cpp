@@ -50,8 +50,10 @@ const Names kInert = {
 // Fields of one family that have no effect, or have one only beside another field.
 const std::map<std::string, Names> kInertInFamily = {
     {"codegen", {"n_ctx"}},
-    {"exaone4", {"sliding_window_pattern"}},  // layer_types says it
-    {"falcon", {"num_kv_heads"}},             // counts with new_decoder_architecture alone
+    {"exaone4", {"sliding_window_pattern"}},      // layer_types says it
+    {"falcon", {"num_kv_heads"}},                 // counts with new_decoder_architecture alone
+    {"gemma", {"hidden_activation"}},             // the MLP reads hidden_act
+    {"gemma3_text", {"attn_logit_softcapping"}},  // attention does not read it
     {"granitemoehybrid",
      {"intermediate_size", "num_experts_per_tok", "mamba_chunk_size", "mamba_conv_bias", "mamba_d_conv", "mamba_d_head",
       "mamba_d_state", "mamba_expand", "mamba_n_groups", "mamba_n_heads", "mamba_proj_bias", "time_step_limit",

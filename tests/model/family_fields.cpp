@@ -43,4 +43,11 @@ BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
   BOOST_CHECK((read(llama_like("gpt_oss", oss)).expert_gate == ExpertGate{Activation::silu, 7.0f, 1.702f}));
 }
 
+BOOST_AUTO_TEST_CASE(scores_of_gemma_2_alone_are_capped) {
+  BOOST_TEST(read(llama_like("gemma2", {{"attn_logit_softcapping", 2}})).attention_soft_cap == 2);
+  const ModelConfig three = read(llama_like("gemma3_text", {{"attn_logit_softcapping", 2}}));
+  BOOST_TEST(three.attention_soft_cap == 0);
+  BOOST_TEST(read(llama_like("gemma3_text", {{"final_logit_softcapping", 3}})).logit_soft_cap == 3);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
