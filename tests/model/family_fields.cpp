@@ -50,4 +50,11 @@ BOOST_AUTO_TEST_CASE(scores_of_gemma_2_alone_are_capped) {
   BOOST_TEST(read(llama_like("gemma3_text", {{"final_logit_softcapping", 3}})).logit_soft_cap == 3);
 }
 
+BOOST_AUTO_TEST_CASE(gemma_1_reads_hidden_act) {
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_act", "gelu"}})).activation == Activation::gelu);
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_activation", "silu"}})).activation == Activation::gelu_new);
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_act", "relu"}, {"hidden_activation", "silu"}})).activation ==
+              Activation::relu);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -81,10 +81,8 @@ TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
 }  // namespace detail
 
 TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
-  // transformers reads hidden_activation if a file has it. It never reads hidden_act, which older files have.
-  const char* activation = file.fields().has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, activation);
-  if (c.activation == Activation::gelu) c.activation = Activation::gelu_new;
+  // The MLP in transformers 4.57 reads hidden_act, and ignores hidden_activation.
+  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, "hidden_act");
   check_architectures(file.fields(), {"GemmaForCausalLM", "GemmaModel"});
   return c;
 }
