@@ -31,8 +31,8 @@ const Names kInert = {
     "chunk_size_feed_forward", "output_attentions", "output_hidden_states", "output_scores", "return_dict",
     "return_dict_in_generate", "torchscript", "use_cache", "verbose",
     // Precision of one step in half precision. All of them are exact in float32.
-    "attention_softmax_in_fp32", "dtype", "reorder_and_upcast_attn", "scale_attention_softmax_in_fp32",
-    "slow_but_exact", "torch_dtype", "use_bfloat16",
+    "attention_softmax_in_fp32", "dtype", "reorder_and_upcast_attn", "scale_attention_softmax_in_fp32", "torch_dtype",
+    "use_bfloat16",
     // Other heads, and names.
     "_name_or_path", "finetuning_task", "id2label", "label2id", "prefix", "summary_activation", "summary_first_dropout",
     "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "transformers_version",

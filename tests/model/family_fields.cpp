@@ -32,6 +32,14 @@ ModelConfig read(const Json& config) {
   return AnyFamily<>::configure(ConfigFile(scratch.folder()));
 }
 
+void refused(const Json& config, const std::string& what) {
+  BOOST_CHECK_EXCEPTION(read(config), Error, [&](const Error& error) {
+    BOOST_TEST(std::string(error.what()).find("config.json: " + what) != std::string::npos,
+               what << ": " << error.what());
+    return true;
+  });
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
@@ -55,6 +63,16 @@ BOOST_AUTO_TEST_CASE(gemma_1_reads_hidden_act) {
   BOOST_CHECK(read(llama_like("gemma", {{"hidden_activation", "silu"}})).activation == Activation::gelu_new);
   BOOST_CHECK(read(llama_like("gemma", {{"hidden_act", "relu"}, {"hidden_activation", "silu"}})).activation ==
               Activation::relu);
+}
+
+BOOST_AUTO_TEST_CASE(bloom_without_two_biases_is_refused) {
+  Json config = {{"model_type", "bloom"}, {"hidden_size", 48},      {"n_layer", 2},
+                 {"n_head", 4},           {"slow_but_exact", true}, {"vocab_size", 99}};
+  BOOST_CHECK_NO_THROW(read(config));
+  config["pretraining_tp"] = 2;
+  refused(config, "slow_but_exact");
+  config["slow_but_exact"] = false;
+  BOOST_CHECK_NO_THROW(read(config));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
