@@ -26,6 +26,13 @@ Json llama_like(const std::string& model_type, const Json& more = Json::object()
   config.update(more);
   return config;
 }
+Json gptj_like(const std::string& model_type, const Json& more = Json::object()) {
+  Json config = {{"model_type", model_type}, {"n_embd", 96},     {"n_layer", 2}, {"n_head", 1},
+                 {"vocab_size", 99},         {"n_positions", 64}};
+  config.update(more);
+  return config;
+}
+
 ModelConfig read(const Json& config) {
   const test::Scratch scratch;
   scratch.write("config.json", config.dump());
@@ -73,6 +80,13 @@ BOOST_AUTO_TEST_CASE(bloom_without_two_biases_is_refused) {
   refused(config, "slow_but_exact");
   config["slow_but_exact"] = false;
   BOOST_CHECK_NO_THROW(read(config));
+}
+
+BOOST_AUTO_TEST_CASE(rotary_dim_may_be_null) {
+  BOOST_TEST(read(gptj_like("gptj")).rotary.width == 64);
+  BOOST_TEST(read(gptj_like("gptj", {{"rotary_dim", nullptr}})).rotary.width == 0);  // the whole head
+  refused(gptj_like("gptj", {{"rotary_dim", nullptr}, {"n_head", 2}}), "rotary_dim");
+  refused(gptj_like("codegen", {{"rotary_dim", nullptr}, {"n_head", 4}}), "rotary_dim");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
