@@ -89,4 +89,20 @@ BOOST_AUTO_TEST_CASE(rotary_dim_may_be_null) {
   refused(gptj_like("codegen", {{"rotary_dim", nullptr}, {"n_head", 4}}), "rotary_dim");
 }
 
+BOOST_AUTO_TEST_CASE(layer_types_of_smollm3_win_over_use_sliding_window) {
+  Json config = llama_like("smollm3", {{"use_sliding_window", false},
+                                       {"sliding_window", 7},
+                                       {"no_rope_layers", {1, 0, 1}},
+                                       {"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}});
+  BOOST_TEST(read(config).windows == (std::vector<int>{7, 0, 7}), boost::test_tools::per_element());
+  config["sliding_window"] = nullptr;
+  refused(config, "sliding_window");
+  config["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  BOOST_TEST(read(config).windows.empty());
+  config["use_sliding_window"] = true, config["sliding_window"] = 7;
+  BOOST_TEST(read(config).windows.empty());
+  config.erase("layer_types");
+  BOOST_TEST(read(config).windows == (std::vector<int>{0, 7, 0}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
