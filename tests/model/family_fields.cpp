@@ -47,6 +47,10 @@ void refused(const Json& config, const std::string& what) {
   });
 }
 
+RotaryConfig rotary(const Json& scaling, const std::string& model_type = "llama") {
+  return read(llama_like(model_type, {{"rope_scaling", scaling}, {"max_position_embeddings", 256}})).rotary;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
@@ -103,6 +107,18 @@ BOOST_AUTO_TEST_CASE(layer_types_of_smollm3_win_over_use_sliding_window) {
   BOOST_TEST(read(config).windows.empty());
   config.erase("layer_types");
   BOOST_TEST(read(config).windows == (std::vector<int>{0, 7, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(phi_3_was_trained_on_4096_positions_if_the_file_is_silent) {
+  const Json factors = {1, 2, 3, 4, 5, 6};
+  const Json scaling = {{"type", "longrope"}, {"short_factor", factors}, {"long_factor", factors}};
+  Json config = llama_like("phi3", {{"rope_scaling", scaling}, {"max_position_embeddings", 8192}});
+  BOOST_TEST(read(config).rotary.trained_positions == 4096);
+  BOOST_TEST(read(config).rotary.angle_scale == 1.0408329997330663f);  // sqrt(1 + ln 2 / ln 4096)
+  config["original_max_position_embeddings"] = 2048;
+  BOOST_TEST(read(config).rotary.trained_positions == 2048);
+  BOOST_TEST(rotary({{"type", "longrope"}, {"short_factor", factors}, {"long_factor", factors}}).trained_positions ==
+             256);  // other families: max_position_embeddings
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -55,7 +55,7 @@ TENON_INLINE ModelConfig Phi3::configure(const ConfigFile& file) {
                                        {.positions = 4096,
                                         .tokens = {.bos = 1, .eos = 32000, .pad = 32000},
                                         .epsilon = 1e-5,
-                                        .rotary = {.reads_part = true}});
+                                        .rotary = {.reads_part = true, .trained_positions = 4096}});
   check_architectures(fields, {"Phi3ForCausalLM", "Phi3Model"});
   if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
   return c;

@@ -90,18 +90,19 @@ TENON_INLINE std::vector<float> longrope_factors(const Fields& scaling, const st
 
 // The factor of cosines and sines is sqrt(1 + ln(longest / trained) / ln(trained)).
 TENON_INLINE void read_longrope(const Fields& fields, const Fields& scaling, int head_dim, int positions,
-                                RotaryConfig& c) {
+                                int class_default, RotaryConfig& c) {
   refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
                           "attention_factor", "short_factor", "long_factor", "partial_rotary_factor"});
   c.scaling = RotaryScaling::longrope;
-  c.trained_positions = scaling.positive_int("original_max_position_embeddings",
-                                             fields.positive_int("original_max_position_embeddings", positions));
+  const char* const trained = "original_max_position_embeddings";
+  const bool outside = fields.has(trained) || (class_default > 0 && !scaling.has(trained));
+  const int fallback = class_default > 0 ? class_default : positions;
+  c.trained_positions = scaling.positive_int(trained, fields.positive_int(trained, fallback));
   const int pairs = (c.width == 0 ? head_dim : c.width) / 2;
   c.short_factors = longrope_factors(scaling, "short_factor", pairs);
   c.long_factors = longrope_factors(scaling, "long_factor", pairs);
-  const double factor = fields.has("original_max_position_embeddings") || !scaling.has("factor")
-                            ? static_cast<double>(positions) / c.trained_positions
-                            : scaling.number("factor", 1, 1e6);
+  const double factor = outside || !scaling.has("factor") ? static_cast<double>(positions) / c.trained_positions
+                                                          : scaling.number("factor", 1, 1e6);
   const double scale = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(c.trained_positions));
   c.angle_scale = static_cast<float>(scaling.positive("attention_factor", scale));
 }
@@ -146,7 +147,7 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   }
   const bool longrope = type == "longrope" || type == "su" || (type == "yarn" && scaling->has("long_factor"));
   if (longrope) {
-    detail::read_longrope(fields, *scaling, head_dim, positions, c);
+    detail::read_longrope(fields, *scaling, head_dim, positions, defaults.trained_positions, c);
     return c;
   }
   c.factor = scaling->number("factor", 1, 1e6);
