@@ -121,4 +121,30 @@ BOOST_AUTO_TEST_CASE(phi_3_was_trained_on_4096_positions_if_the_file_is_silent) 
              256);  // other families: max_position_embeddings
 }
 
+BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
+  const test::Scratch scratch;
+  const Json config = llama_like("cohere", {{"use_qk_norm", true}, {"num_key_value_heads", 1}});
+  test::make_model<Cohere>(scratch.folder(), config);
+  ModelFiles files = load_checkpoint(scratch.folder());
+  const ModelConfig c = Cohere::configure(*files.config);
+  const DecoderSpec spec = Cohere::tensors(c);
+  const TensorSource source(files, Cohere::name_prefix);
+  BOOST_CHECK_NO_THROW(source.check(spec, c.tied_head));
+  const auto* const keys = files.tensors->find("model.layers.1.self_attn.k_norm.weight");
+  BOOST_REQUIRE(keys != nullptr);
+  BOOST_TEST(keys->shape == (std::vector<std::uint64_t>{1, 12}), boost::test_tools::per_element());
+  const auto read_gain = [&](const VectorSpec& gain) {
+    std::vector<float> values(static_cast<std::size_t>(gain.shape.rows));
+    source.read(gain, values.data());
+    return values;
+  };
+  std::vector<float> stored(48);
+  files.tensors->read(*files.tensors->find("model.layers.1.self_attn.q_norm.weight"), 0, 4, 0, 12, stored.data());
+  // Neighbours are turned, so a head's even elements come first.
+  const std::vector<float> gain = read_gain(spec.layers[1].query_norm.gain);
+  for (std::size_t head = 0; head < 4; ++head) {
+    for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(gain[head * 12 + i] == stored[head * 12 + i % 6 * 2 + i / 6]);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
