@@ -147,4 +147,31 @@ BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_model_without_a_language_head_has_no_bias_of_it) {
+  const auto has_bias = [](Json config, const std::string& architecture) {
+    config["architectures"] = {architecture};
+    return !AnyFamily<>::tensors(read(config)).head_bias.none();
+  };
+  BOOST_TEST(has_bias(llama_like("phi"), "PhiForCausalLM"));
+  BOOST_TEST(!has_bias(llama_like("phi"), "PhiForSequenceClassification"));
+  BOOST_TEST(has_bias(gptj_like("gptj"), "GPTJForCausalLM"));
+  BOOST_TEST(!has_bias(gptj_like("gptj"), "GPTJForSequenceClassification"));
+}
+
+// AutoModel saves a model without lm_head, whether or not it is tied to the embedding.
+BOOST_AUTO_TEST_CASE(a_bare_model_has_no_bias_of_the_head) {
+  for (const bool tied : {false, true}) {
+    const test::Scratch scratch;
+    Json config =
+        llama_like("phi", {{"architectures", {"PhiForSequenceClassification"}}, {"tie_word_embeddings", tied}});
+    test::make_model<Phi>(scratch.folder(), config);
+    config["architectures"] = {"PhiModel"};
+    scratch.write("config.json", config.dump());
+    const ModelConfig c = detail::configure<Phi>(load_checkpoint(scratch.folder()));
+    BOOST_TEST(!c.language_head);
+    BOOST_TEST(c.tied_head);
+    BOOST_TEST(Phi::tensors(c).head_bias.none());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -48,7 +48,7 @@ DecoderSpec gptj_tensors(const ModelConfig& c, Heads&& heads) {
   }
   spec.final_norm = layer_norm_spec("ln_f", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
-  spec.head_bias = vector_spec("lm_head.bias", c.vocab);
+  if (c.language_head) spec.head_bias = vector_spec("lm_head.bias", c.vocab);
   return spec;
 }
 

@@ -45,7 +45,7 @@ TENON_INLINE DecoderSpec Phi::tensors(const ModelConfig& c) {
   }
   spec.final_norm = layer_norm_spec("final_layernorm", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
-  spec.head_bias = vector_spec("lm_head.bias", c.vocab);
+  if (c.language_head) spec.head_bias = vector_spec("lm_head.bias", c.vocab);
   return spec;
 }
 
