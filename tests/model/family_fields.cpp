@@ -121,6 +121,27 @@ BOOST_AUTO_TEST_CASE(phi_3_was_trained_on_4096_positions_if_the_file_is_silent) 
              256);  // other families: max_position_embeddings
 }
 
+BOOST_AUTO_TEST_CASE(members_of_rope_scaling_without_effect_are_ignored) {
+  const Json position = 64;
+  BOOST_CHECK(rotary({{"rope_type", "default"}, {"factor", 4}}) == rotary({{"rope_type", "default"}}));
+  for (const char* type : {"linear", "dynamic"}) {
+    BOOST_CHECK(rotary({{"rope_type", type}, {"factor", 4}, {"original_max_position_embeddings", position}}) ==
+                rotary({{"rope_type", type}, {"factor", 4}}));
+  }
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}};
+  for (const Json& more : {Json{{"finetuned", true}}, Json{{"attn_factor", 2}}, Json{{"extrapolation_factor", 2}},
+                           Json{{"beta_fast", 0}}, Json{{"beta_slow", 0}}, Json{{"mscale", 0.7}, {"mscale_all_dim", 0}},
+                           Json{{"mscale", 0}, {"mscale_all_dim", 0.7}}}) {
+    Json changed = yarn;
+    changed.update(more);
+    BOOST_TEST((rotary(changed) == rotary(yarn)), more.dump());
+  }
+  BOOST_CHECK(rotary(yarn).angle_scale !=
+              rotary({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 2}}).angle_scale);
+  refused(llama_like("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", -1}}}}),
+          "rope_scaling.beta_fast");
+}
+
 BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
   const test::Scratch scratch;
   const Json config = llama_like("cohere", {{"use_qk_norm", true}, {"num_key_value_heads", 1}});
