@@ -142,6 +142,13 @@ BOOST_AUTO_TEST_CASE(members_of_rope_scaling_without_effect_are_ignored) {
           "rope_scaling.beta_fast");
 }
 
+BOOST_AUTO_TEST_CASE(model_type_alone_says_the_family_of_a_language_model) {
+  for (const Json& names : {Json::array(), Json{"LLaMAForCausalLM"}, Json{"MyLMHeadModel"}})
+    BOOST_TEST(read(llama_like("llama", {{"architectures", names}})).language_head, names.dump());
+  for (const char* name : {"LlamaForTokenClassification", "LlavaForConditionalGeneration", "LLaMAModel", ""})
+    refused(llama_like("llama", {{"architectures", {name}}}), "architectures");
+}
+
 BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
   const test::Scratch scratch;
   const Json config = llama_like("cohere", {{"use_qk_norm", true}, {"num_key_value_heads", 1}});

@@ -80,7 +80,10 @@ TENON_INLINE void check_architectures(const Fields& fields, std::initializer_lis
   if (!fields.has("architectures")) return;
   std::string list;
   for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
-  for (const auto& name : fields.strings("architectures")) {
+  const std::vector<std::string> names = fields.strings("architectures");
+  if (names.empty()) return;
+  for (const auto& name : names) {
+    if (name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel")) return;
     for (const auto& each : known) {
       if (name == each || detail::is_classifier_of(name, each)) return;
     }
