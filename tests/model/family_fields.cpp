@@ -149,6 +149,15 @@ BOOST_AUTO_TEST_CASE(model_type_alone_says_the_family_of_a_language_model) {
     refused(llama_like("llama", {{"architectures", {name}}}), "architectures");
 }
 
+BOOST_AUTO_TEST_CASE(spellings_of_an_activation) {
+  for (const char* name : {"gelu", "gelu_python"})
+    BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu);
+  for (const char* name : {"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate"})
+    BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu_new);
+  for (const char* name : {"quick_gelu", "gelu_10", "relu2"})
+    refused(llama_like("llama", {{"hidden_act", name}}), "hidden_act");
+}
+
 BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
   const test::Scratch scratch;
   const Json config = llama_like("cohere", {{"use_qk_norm", true}, {"num_key_value_heads", 1}});
