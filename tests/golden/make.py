@@ -15,9 +15,9 @@ import sys
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, BloomConfig, Ernie4_5Config, Exaone4Config, FalconConfig, GPTBigCodeConfig, GPTNeoConfig,
-                          GptOssConfig, GraniteMoeHybridConfig, LlamaConfig, MistralConfig, MixtralConfig, OlmoeConfig, OPTConfig, Qwen2Config,
-                          Qwen3MoeConfig)
+from transformers import (AutoModelForCausalLM, BloomConfig, CohereConfig, Ernie4_5Config, Exaone4Config, FalconConfig, GPTBigCodeConfig,
+                          GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig, LlamaConfig, MistralConfig, MixtralConfig, OlmoeConfig,
+                          OPTConfig, Qwen2Config, Qwen3MoeConfig, SmolLM3Config)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
@@ -55,6 +55,10 @@ CASES = {
     "gpt_oss": GptOssConfig(**LLAMA, head_dim=10, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
         "original_max_position_embeddings": 32}),
+    "mixtral_relu": MixtralConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=2, hidden_act="relu"),
+    "cohere_norms": CohereConfig(**{**LLAMA, "num_key_value_heads": 1}, use_qk_norm=True),  # weights [4, 8] and [1, 8]
+    "smollm3_layer_types": SmolLM3Config(**LLAMA, pad_token_id=0, use_sliding_window=False, sliding_window=7, no_rope_layers=[0, 1],
+                                         layer_types=["sliding_attention", "full_attention"]),
     "opt_350m": OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=40, word_embed_proj_dim=20,
                           do_layer_norm_before=False, max_position_embeddings=96, bos_token_id=1, eos_token_id=2, pad_token_id=1),
     "falcon_rw": FalconConfig(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, alibi=True, bias=True,

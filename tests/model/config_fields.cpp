@@ -31,8 +31,8 @@ const Names kInert = {
     "chunk_size_feed_forward", "output_attentions", "output_hidden_states", "output_scores", "return_dict",
     "return_dict_in_generate", "torchscript", "use_cache", "verbose",
     // Precision of one step in half precision. All of them are exact in float32.
-    "attention_softmax_in_fp32", "dtype", "reorder_and_upcast_attn", "scale_attention_softmax_in_fp32",
-    "slow_but_exact", "torch_dtype", "use_bfloat16",
+    "attention_softmax_in_fp32", "dtype", "reorder_and_upcast_attn", "scale_attention_softmax_in_fp32", "torch_dtype",
+    "use_bfloat16",
     // Other heads, and names.
     "_name_or_path", "finetuning_task", "id2label", "label2id", "prefix", "summary_activation", "summary_first_dropout",
     "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "transformers_version",
@@ -50,8 +50,10 @@ const Names kInert = {
 // Fields of one family that have no effect, or have one only beside another field.
 const std::map<std::string, Names> kInertInFamily = {
     {"codegen", {"n_ctx"}},
-    {"exaone4", {"sliding_window_pattern"}},  // layer_types says it
-    {"falcon", {"num_kv_heads"}},             // counts with new_decoder_architecture alone
+    {"exaone4", {"sliding_window_pattern"}},      // layer_types says it
+    {"falcon", {"num_kv_heads"}},                 // counts with new_decoder_architecture alone
+    {"gemma", {"hidden_activation"}},             // the MLP reads hidden_act
+    {"gemma3_text", {"attn_logit_softcapping"}},  // attention does not read it
     {"granitemoehybrid",
      {"intermediate_size", "num_experts_per_tok", "mamba_chunk_size", "mamba_conv_bias", "mamba_d_conv", "mamba_d_head",
       "mamba_d_state", "mamba_expand", "mamba_n_groups", "mamba_n_heads", "mamba_proj_bias", "time_step_limit",
@@ -61,7 +63,7 @@ const std::map<std::string, Names> kInertInFamily = {
     {"phi3", {"original_max_position_embeddings"}},  // of longrope
     // The window counts with use_sliding_window, and then in all layers.
     {"qwen3_moe", {"max_window_layers", "sliding_window"}},
-    {"smollm3", {"sliding_window"}}};  // counts with use_sliding_window
+    {"smollm3", {"sliding_window", "use_sliding_window"}}};  // layer_types says both
 
 nlohmann::json all_files() {
   return nlohmann::json::parse(std::ifstream(TENON_SOURCE_DIR "/tests/model/config_fields.json"));

@@ -94,8 +94,6 @@ BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("rope_theta", 0.5);
   refused("sliding_window", 4096);
   refused("attention_chunk_size", 8192);
-  refused_after("rope_scaling.original_max_position_embeddings",
-                [](Json& c) { c["rope_scaling"]["original_max_position_embeddings"] = 64; });
   refused("hidden_act", "geglu");
   refused("num_key_value_heads", 3);
   refused_after("num_attention_heads", [](Json& c) { c["num_attention_heads"] = 5, c["head_dim"] = nullptr; });

@@ -31,8 +31,9 @@ TensorFile made_tensors(const ModelConfig& config) {
     std::vector<std::uint64_t> shape{r};
     const auto stacked = static_cast<std::uint64_t>(part.stacked), each = r / stacked;
     if (matrix) shape = part.transposed ? std::vector{c, each} : std::vector{each, c};
-    if (stacked > 1 && !matrix) shape = {each};
-    if (stacked > 1) shape.insert(shape.begin(), stacked);
+    const bool is_stack = stacked > 1 || part.is_stack;
+    if (is_stack && !matrix) shape = {each};
+    if (is_stack) shape.insert(shape.begin(), stacked);
     file.add(std::string(Family::name_prefix) + part.name, DType::f32, shape, values);
   };
   const auto matrix = [&](const MatrixSpec& m) {

@@ -14,10 +14,10 @@ CACHES = ["paged", "contiguous", "window"]
 # changes them by a tenth or more.
 TOLERANCE = 1e-4
 # num_parameters() of transformers 4.57.6
-PARAMETERS = {"bloom_6_heads": 59664, "ernie45": 17920, "exaone4": 17920, "falcon_rw": 59568, "gpt_neo": 25752, "gpt_oss": 43856,
-              "gptbigcode_mha": 30496, "gptbigcode_relu": 17188, "granite4_rope": 15936, "llama_biases_tied": 16352, "llama_head_dim": 20960,
-              "mistral_window7": 17888, "mixtral_window7": 41184, "olmoe_normalised": 56768, "opt_350m": 19604, "qwen2": 16064,
-              "qwen3_moe_sparse": 25384}
+PARAMETERS = {"bloom_6_heads": 59664, "cohere_norms": 14928, "ernie45": 17920, "exaone4": 17920, "falcon_rw": 59568, "gpt_neo": 25752,
+              "gpt_oss": 43856, "gptbigcode_mha": 30496, "gptbigcode_relu": 17188, "granite4_rope": 15936, "llama_biases_tied": 16352,
+              "llama_head_dim": 20960, "mistral_window7": 17888, "mixtral_window7": 41184, "olmoe_normalised": 56768, "opt_350m": 19604,
+              "qwen2": 16064, "qwen3_moe_sparse": 25384}
 
 
 def requests_of(expected):

@@ -28,6 +28,10 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
     throw Error(Error::Kind::unsupported, fields.where("apply_residual_connection_post_layernorm"),
                 "true is not supported");
   }
+  if (fields.boolean("slow_but_exact", false) && fields.positive_int("pretraining_tp", 1) > 1) {
+    throw Error(Error::Kind::unsupported, fields.where("slow_but_exact"),
+                "true is not supported with pretraining_tp above 1: transformers drops two biases of each layer there");
+  }
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("seq_length", 2048);  // length in training: ALiBi itself has no limit
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));

@@ -36,6 +36,10 @@ TENON_INLINE DecoderSpec Cohere::tensors(const ModelConfig& c) {
     if (!c.head_norms) continue;
     add_head_gains(c, h + "self_attn.", true, layer);
     for (auto* norm : {&layer.query_norm, &layer.key_norm}) {
+      for (TensorPart& part : norm->gain.parts) {  // stored [heads, head_dim]
+        part.stacked = part.stored_rows() / c.head_dim;
+        part.is_stack = true;
+      }
       norm->bias = {.shape = norm->gain.shape, .parts = {}, .fill = 0.0f};  // layer norms
     }
   }

@@ -80,7 +80,10 @@ TENON_INLINE void check_architectures(const Fields& fields, std::initializer_lis
   if (!fields.has("architectures")) return;
   std::string list;
   for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
-  for (const auto& name : fields.strings("architectures")) {
+  const std::vector<std::string> names = fields.strings("architectures");
+  if (names.empty()) return;
+  for (const auto& name : names) {
+    if (name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel")) return;
     for (const auto& each : known) {
       if (name == each || detail::is_classifier_of(name, each)) return;
     }
@@ -89,9 +92,12 @@ TENON_INLINE void check_architectures(const Fields& fields, std::initializer_lis
 }
 
 TENON_INLINE Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
-  const std::string word =
-      fields.choice(name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
-  if (word == "gelu") return Activation::gelu;
+  // ACT2FN of transformers computes one formula for gelu and gelu_python, and one for all spellings of gelu_new.
+  const std::string word = fields.choice(name,
+                                         {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate",
+                                          "gelu_fast", "gelu", "gelu_python", "relu", "silu", "swish"},
+                                         fallback);
+  if (word == "gelu" || word == "gelu_python") return Activation::gelu;
   if (word == "relu") return Activation::relu;
   return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
 }

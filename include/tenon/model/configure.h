@@ -28,7 +28,8 @@ int inner_field(const Fields& fields, const std::string& name, const std::string
 void refuse_window(const Fields& fields);
 
 /// Refuses "architectures" that name none of `known`, nor the ForSequenceClassification of a Model in it. Other heads
-/// have tensors of their own, which would be ignored.
+/// have tensors of their own, which would be ignored. An empty list and any ...ForCausalLM or ...LMHeadModel pass:
+/// AutoModelForCausalLM goes by model_type alone, and old files have names such as LLaMAForCausalLM.
 void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known);
 
 /// The activation that field `name` names; `fallback` if it is missing.

@@ -31,6 +31,7 @@ TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const
     fields.refuse(name, "makes matrices of more rows than 2^31");
   c.experts_chosen = fields.integer("num_experts_per_tok", 1, c.experts, std::min(chosen, c.experts));
   c.expert_inner = c.inner;
+  c.expert_gate.activation = c.activation;
 }
 
 TENON_INLINE RouterKind router_kind(const Fields& fields) {

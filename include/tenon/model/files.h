@@ -71,12 +71,14 @@ ModelConfig configure(const ModelFiles& files) {
   need_files(files);
   if (files.random) return *files.random;
   ModelConfig c = Model::configure(*files.config);
-  if (!c.tied_head && is_bare_model(files)) {
-    check_layer_count(files, c);
-    const std::string head = Model::tensors(c).head.parts.front().name;
-    c.language_head = files.tensors->find(head) != nullptr;
-    c.tied_head = !c.language_head;
-  }
+  if (!c.language_head || !is_bare_model(files)) return c;
+  check_layer_count(files, c);
+  const auto spec = Model::tensors(c);
+  // A tied head is there, but its bias may not be.
+  const auto& parts = c.tied_head ? spec.head_bias.parts : spec.head.parts;
+  if (parts.empty()) return c;
+  c.language_head = files.tensors->find(parts.front().name) != nullptr;
+  if (!c.language_head) c.tied_head = true;
   return c;
 }
 

@@ -48,16 +48,17 @@ TENON_INLINE void read_two_rotations(const Fields& fields, ModelConfig& c) {
   }
 }
 
-// Sets output norms, the scale of scores by query_pre_attn_scalar, and the soft caps of the file or the class.
-TENON_INLINE void read_gemma2(const Fields& fields, double score_cap, double logit_cap, ModelConfig& c) {
+// A soft cap of the file or the class; 0: none.
+TENON_INLINE float soft_cap(const Fields& fields, const char* name, double fallback) {
+  if (fields.json().contains(name) && !fields.has(name)) return 0.0f;
+  return static_cast<float>(fallback > 0 || fields.has(name) ? fields.positive(name, fallback) : 0);
+}
+
+// Sets output norms, the scale of scores by query_pre_attn_scalar, and the soft cap of logits.
+TENON_INLINE void read_gemma2(const Fields& fields, double logit_cap, ModelConfig& c) {
   c.output_norms = true;
   c.attention_scale = static_cast<float>(1 / std::sqrt(fields.positive("query_pre_attn_scalar", 256)));
-  const auto cap = [&](const char* name, double fallback) {
-    if (fields.json().contains(name) && !fields.has(name)) return 0.0f;
-    return static_cast<float>(fallback > 0 || fields.has(name) ? fields.positive(name, fallback) : 0);
-  };
-  c.attention_soft_cap = cap("attn_logit_softcapping", score_cap);
-  c.logit_soft_cap = cap("final_logit_softcapping", logit_cap);
+  c.logit_soft_cap = soft_cap(fields, "final_logit_softcapping", logit_cap);
 }
 
 TENON_INLINE void add_one(DecoderSpec::Norm& norm) { norm.gain.plus = 1; }
@@ -80,10 +81,8 @@ TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
 }  // namespace detail
 
 TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
-  // transformers reads hidden_activation if a file has it. It never reads hidden_act, which older files have.
-  const char* activation = file.fields().has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, activation);
-  if (c.activation == Activation::gelu) c.activation = Activation::gelu_new;
+  // The MLP in transformers 4.57 reads hidden_act, and ignores hidden_activation.
+  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, "hidden_act");
   check_architectures(file.fields(), {"GemmaForCausalLM", "GemmaModel"});
   return c;
 }
@@ -102,7 +101,8 @@ TENON_INLINE ModelConfig Gemma2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = detail::configure_gemma(file, model_type, 8192, 4, "hidden_activation");
   check_architectures(fields, {"Gemma2ForCausalLM", "Gemma2Model"});
-  detail::read_gemma2(fields, 50, 30, c);
+  detail::read_gemma2(fields, 30, c);
+  c.attention_soft_cap = detail::soft_cap(fields, "attn_logit_softcapping", 50);
   read_windows(
       fields, fields.positive_int("sliding_window", 4096), [](int l) { return l % 2 == 0; }, c);
   return c;
@@ -115,7 +115,8 @@ TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
   ModelConfig c = detail::configure_gemma(file, model_type, 131072, 4, "hidden_activation", false);
   detail::read_two_rotations(fields, c);
   check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
-  detail::read_gemma2(fields, 0, 0, c);
+  // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
+  detail::read_gemma2(fields, 0, c);
   const int pattern = fields.positive_int("sliding_window_pattern", fields.positive_int("_sliding_window_pattern", 6));
   read_windows(
       fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);

@@ -11,6 +11,14 @@ namespace tenon {
 
 namespace detail {
 
+// transformers turns hidden_size elements of a head where rotary_dim is null. It fails if a head has fewer.
+TENON_INLINE int rotary_dim(const Fields& fields, const ModelConfig& c) {
+  if (fields.has("rotary_dim")) return fields.positive_int("rotary_dim");
+  if (!fields.json().contains("rotary_dim")) return std::min(64, c.head_dim);
+  if (c.heads > 1) fields.refuse("rotary_dim", "null needs a model with one head");
+  return c.head_dim;
+}
+
 TENON_INLINE ModelConfig configure_gptj(const ConfigFile& file, std::string_view model_type) {
   const Fields fields = file.fields();
   ModelConfig c = configure_gpt_like(file, model_type, "gelu_new");
@@ -19,7 +27,7 @@ TENON_INLINE ModelConfig configure_gptj(const ConfigFile& file, std::string_view
   c.scale_scores = true;
   c.tied_head = !c.language_head || fields.boolean("tie_word_embeddings", false);
   c.rotary.neighbours = true;
-  const int width = fields.has("rotary_dim") ? fields.positive_int("rotary_dim") : std::min(64, c.head_dim);
+  const int width = rotary_dim(fields, c);
   if (width % 2 != 0 || width > c.head_dim || c.head_dim % 2 != 0)
     fields.refuse("rotary_dim", "must be even and at most the width of a head, " + std::to_string(c.head_dim));
   c.rotary.width = width == c.head_dim ? 0 : width;
@@ -40,7 +48,7 @@ DecoderSpec gptj_tensors(const ModelConfig& c, Heads&& heads) {
   }
   spec.final_norm = layer_norm_spec("ln_f", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
-  spec.head_bias = vector_spec("lm_head.bias", c.vocab);
+  if (c.language_head) spec.head_bias = vector_spec("lm_head.bias", c.vocab);
   return spec;
 }
 

@@ -20,8 +20,9 @@ struct TensorPart {
   bool transposed = false;  ///< stored [cols, rows], like the Conv1D of GPT-2
   /// If `block` > 0, the part has only some rows: blocks of `block` rows, one every `stride` rows, from row `first`.
   int first = 0, block = 0, stride = 0;
-  int stored = 0;   ///< rows of the whole tensor; 0: the part is the whole tensor
-  int stacked = 1;  ///< number of matrices in the tensor, [stacked, ...]; their rows are numbered consecutively
+  int stored = 0;         ///< rows of the whole tensor; 0: the part is the whole tensor
+  int stacked = 1;        ///< number of matrices in the tensor, [stacked, ...]; their rows are numbered consecutively
+  bool is_stack = false;  ///< stored [stacked, ...] where `stacked` is 1, too
 
   /// Rows of the whole tensor.
   int stored_rows() const { return stored > 0 ? stored : rows; }

@@ -45,7 +45,7 @@ TENON_INLINE DecoderSpec Phi::tensors(const ModelConfig& c) {
   }
   spec.final_norm = layer_norm_spec("final_layernorm", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
-  spec.head_bias = vector_spec("lm_head.bias", c.vocab);
+  if (c.language_head) spec.head_bias = vector_spec("lm_head.bias", c.vocab);
   return spec;
 }
 
@@ -55,7 +55,7 @@ TENON_INLINE ModelConfig Phi3::configure(const ConfigFile& file) {
                                        {.positions = 4096,
                                         .tokens = {.bos = 1, .eos = 32000, .pad = 32000},
                                         .epsilon = 1e-5,
-                                        .rotary = {.reads_part = true}});
+                                        .rotary = {.reads_part = true, .trained_positions = 4096}});
   check_architectures(fields, {"Phi3ForCausalLM", "Phi3Model"});
   if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
   return c;

@@ -57,20 +57,26 @@ TENON_INLINE void read_llama3(const Fields& scaling, RotaryConfig& c) {
   c.trained_positions = scaling.positive_int("original_max_position_embeddings");
 }
 
+// Whether the scaling has a number that counts: transformers takes 0 for a missing one.
+TENON_INLINE bool has_nonzero(const Fields& scaling, const std::string& name) {
+  return scaling.has(name) && scaling.value(name) != 0;
+}
+
 // The factor of cosines and sines is 0.1 m ln(factor) + 1; with mscale and mscale_all_dim, the ratio of two of them.
 TENON_INLINE void read_yarn(const Fields& scaling, RotaryConfig& c) {
-  refuse_unread(scaling,
-                {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "attention_factor",
-                 "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor"});
+  // transformers does not know the last three, which files of other programs have.
+  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
+                          "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate",
+                          "partial_rotary_factor", "finetuned", "attn_factor", "extrapolation_factor"});
   c.scaling = RotaryScaling::yarn;
   c.trained_positions = scaling.positive_int("original_max_position_embeddings", c.trained_positions);
-  c.beta_fast = scaling.positive("beta_fast", 32);
-  c.beta_slow = scaling.positive("beta_slow", 1);
+  c.beta_fast = has_nonzero(scaling, "beta_fast") ? scaling.positive("beta_fast") : 32;
+  c.beta_slow = has_nonzero(scaling, "beta_slow") ? scaling.positive("beta_slow") : 1;
   c.truncate = scaling.boolean("truncate", true);
   if (!(c.theta > 1)) scaling.refuse("rope_theta", "must be above 1 for yarn");
   const auto length = [&](double m) { return c.factor <= 1 ? 1.0 : 0.1 * m * std::log(c.factor) + 1.0; };
   double scale = length(1);
-  if (scaling.has("mscale") && scaling.has("mscale_all_dim"))
+  if (has_nonzero(scaling, "mscale") && has_nonzero(scaling, "mscale_all_dim"))
     scale = length(scaling.positive("mscale")) / length(scaling.positive("mscale_all_dim"));
   c.angle_scale = static_cast<float>(scaling.positive("attention_factor", scale));
 }
@@ -90,18 +96,19 @@ TENON_INLINE std::vector<float> longrope_factors(const Fields& scaling, const st
 
 // The factor of cosines and sines is sqrt(1 + ln(longest / trained) / ln(trained)).
 TENON_INLINE void read_longrope(const Fields& fields, const Fields& scaling, int head_dim, int positions,
-                                RotaryConfig& c) {
+                                int class_default, RotaryConfig& c) {
   refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
                           "attention_factor", "short_factor", "long_factor", "partial_rotary_factor"});
   c.scaling = RotaryScaling::longrope;
-  c.trained_positions = scaling.positive_int("original_max_position_embeddings",
-                                             fields.positive_int("original_max_position_embeddings", positions));
+  const char* const trained = "original_max_position_embeddings";
+  const bool outside = fields.has(trained) || (class_default > 0 && !scaling.has(trained));
+  const int fallback = class_default > 0 ? class_default : positions;
+  c.trained_positions = scaling.positive_int(trained, fields.positive_int(trained, fallback));
   const int pairs = (c.width == 0 ? head_dim : c.width) / 2;
   c.short_factors = longrope_factors(scaling, "short_factor", pairs);
   c.long_factors = longrope_factors(scaling, "long_factor", pairs);
-  const double factor = fields.has("original_max_position_embeddings") || !scaling.has("factor")
-                            ? static_cast<double>(positions) / c.trained_positions
-                            : scaling.number("factor", 1, 1e6);
+  const double factor = outside || !scaling.has("factor") ? static_cast<double>(positions) / c.trained_positions
+                                                          : scaling.number("factor", 1, 1e6);
   const double scale = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(c.trained_positions));
   c.angle_scale = static_cast<float>(scaling.positive("attention_factor", scale));
 }
@@ -111,14 +118,11 @@ TENON_INLINE void read_stretched(const Fields& scaling, const std::string& type,
                                  RotaryConfig& c) {
   refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
                           "partial_rotary_factor"});
-  if (scaling.has("original_max_position_embeddings") &&
-      scaling.positive_int("original_max_position_embeddings") != c.trained_positions) {
-    scaling.refuse("original_max_position_embeddings", "differs from max_position_embeddings");
-  }
   c.scaling = type == "linear" ? RotaryScaling::linear : RotaryScaling::dynamic;
   if (c.scaling == RotaryScaling::dynamic && (c.width == 0 ? head_dim : c.width) < 4)
     scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
-  // max_position_embeddings stays the length in training. These two scalings extend it by `factor`.
+  // max_position_embeddings stays the length in training, whatever original_max_position_embeddings says. These two
+  // scalings extend it by `factor`.
   positions = static_cast<int>(std::min(positions * c.factor, 2147483647.0));
 }
 
@@ -140,13 +144,13 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   const std::string type = detail::rotary_type(*scaling);
   c.trained_positions = positions;
   if (type == "default") {
-    detail::refuse_unread(
-        *scaling, {"rope_type", "type", "rope_theta", "partial_rotary_factor", "original_max_position_embeddings"});
+    detail::refuse_unread(*scaling, {"rope_type", "type", "rope_theta", "factor", "partial_rotary_factor",
+                                     "original_max_position_embeddings"});
     return c;
   }
   const bool longrope = type == "longrope" || type == "su" || (type == "yarn" && scaling->has("long_factor"));
   if (longrope) {
-    detail::read_longrope(fields, *scaling, head_dim, positions, c);
+    detail::read_longrope(fields, *scaling, head_dim, positions, defaults.trained_positions, c);
     return c;
   }
   c.factor = scaling->number("factor", 1, 1e6);

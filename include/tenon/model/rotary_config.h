@@ -16,6 +16,7 @@ struct RotaryDefaults {
   bool reads_part = false;                          ///< the family reads partial_rotary_factor; Llama ignores it
   const char* part_name = "partial_rotary_factor";  ///< outside of rope_parameters
   const char* width_field = "hidden_size";          ///< named in errors about the width of a head
+  int trained_positions = 0;                        ///< original_max_position_embeddings; 0: the class has none
   bool neighbours = false;                          ///< RotaryConfig::neighbours
 };
 

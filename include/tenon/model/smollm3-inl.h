@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
@@ -29,7 +31,10 @@ TENON_INLINE ModelConfig SmolLm3::configure(const ConfigFile& file) {
                             : (l + 1) % interval != 0;
     c.rotations.push_back(turns ? Rotation::global : Rotation::none);
   }
-  const bool uses = fields.boolean("use_sliding_window", false) && fields.has("sliding_window");
+  // Masks in transformers follow layer_types if the file has it, whatever use_sliding_window says.
+  const std::vector<bool> sliding = sliding_layers(fields, c.layers);
+  const bool uses = sliding.empty() ? fields.boolean("use_sliding_window", false) && fields.has("sliding_window")
+                                    : std::find(sliding.begin(), sliding.end(), true) != sliding.end();
   const int size = uses ? fields.positive_int("sliding_window") : 0;
   read_windows(
       fields, size, [&](int l) { return c.rotations[static_cast<std::size_t>(l)] == Rotation::none; }, c);

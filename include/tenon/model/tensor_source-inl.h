@@ -20,7 +20,7 @@ TENON_INLINE void TensorSource::check(const DecoderSpec& spec, bool tied_head) c
   };
   const auto vector = [&](const VectorSpec& v) {
     for (const TensorPart& part : v.parts)
-      check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table, part.stacked);
+      check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table, part);
     return 0;
   };
   map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
@@ -184,12 +184,13 @@ TENON_INLINE void TensorSource::check_matrix(const TensorInfo& tensor, const Ten
   }
   if (coded_) return;
   const int each = rows / part.stacked;
-  check_shape(tensor, part.transposed ? Shape{part.stacked * cols, each} : Shape{rows, cols}, true, part.stacked);
+  check_shape(tensor, part.transposed ? Shape{part.stacked * cols, each} : Shape{rows, cols}, true, part);
 }
 
-TENON_INLINE void TensorSource::check_shape(const TensorInfo& tensor, Shape wanted, bool matrix, int stacked) const {
-  std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(wanted.rows / stacked)};
-  if (stacked > 1) shape.insert(shape.begin(), static_cast<std::uint64_t>(stacked));
+TENON_INLINE void TensorSource::check_shape(const TensorInfo& tensor, Shape wanted, bool matrix,
+                                            const TensorPart& part) const {
+  std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(wanted.rows / part.stacked)};
+  if (part.stacked > 1 || part.is_stack) shape.insert(shape.begin(), static_cast<std::uint64_t>(part.stacked));
   if (matrix) shape.push_back(static_cast<std::uint64_t>(wanted.cols));
   files_.tensors->require(tensor.name, shape);
 }

@@ -135,8 +135,8 @@ class TensorSource {
 
   void check_matrix(const TensorInfo& tensor, const TensorPart& part, int cols) const;
 
-  // A vector (`matrix` false) is stored with one dimension, stacked ones with one more.
-  void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix, int stacked) const;
+  // A vector (`matrix` false) is stored with one dimension, stacked ones of `part` with one more.
+  void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix, const TensorPart& part) const;
 
   // A tensor of one dimension is read as one row, and stacked vectors as rows.
   void read_vector(const TensorPart& part, TensorPart::Run run, int cols, bool table, float* out) const;

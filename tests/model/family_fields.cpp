@@ -1,0 +1,214 @@
+// Fields of config.json whose meaning in transformers is not what their name says. The numbers and rules are those of
+// transformers 4.57.6, modeling_<family>.py and modeling_rope_utils.py.
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../io/scratch.h"
+#include "made_model.h"
+#include "tenon/model/with_model.h"
+
+BOOST_AUTO_TEST_SUITE(model_family_fields)
+
+using namespace tenon;
+using Json = nlohmann::json;
+
+namespace {
+
+const Json kSizes = {{"hidden_size", 48},       {"num_hidden_layers", 3},   {"vocab_size", 99},
+                     {"intermediate_size", 80}, {"num_attention_heads", 4}, {"head_dim", 12},
+                     {"num_key_value_heads", 2}};
+
+Json llama_like(const std::string& model_type, const Json& more = Json::object()) {
+  Json config = kSizes;
+  config["model_type"] = model_type;
+  config.update(more);
+  return config;
+}
+Json gptj_like(const std::string& model_type, const Json& more = Json::object()) {
+  Json config = {{"model_type", model_type}, {"n_embd", 96},     {"n_layer", 2}, {"n_head", 1},
+                 {"vocab_size", 99},         {"n_positions", 64}};
+  config.update(more);
+  return config;
+}
+
+ModelConfig read(const Json& config) {
+  const test::Scratch scratch;
+  scratch.write("config.json", config.dump());
+  return AnyFamily<>::configure(ConfigFile(scratch.folder()));
+}
+
+void refused(const Json& config, const std::string& what) {
+  BOOST_CHECK_EXCEPTION(read(config), Error, [&](const Error& error) {
+    BOOST_TEST(std::string(error.what()).find("config.json: " + what) != std::string::npos,
+               what << ": " << error.what());
+    return true;
+  });
+}
+
+RotaryConfig rotary(const Json& scaling, const std::string& model_type = "llama") {
+  return read(llama_like(model_type, {{"rope_scaling", scaling}, {"max_position_embeddings", 256}})).rotary;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
+  for (const char* family : {"mixtral", "qwen3_moe", "olmoe"}) {
+    BOOST_CHECK(read(llama_like(family)).expert_gate == ExpertGate{});
+    BOOST_CHECK(read(llama_like(family, {{"hidden_act", "relu"}})).expert_gate == ExpertGate{Activation::relu});
+  }
+  const Json oss = {{"hidden_act", "relu"}, {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}};
+  BOOST_CHECK((read(llama_like("gpt_oss", oss)).expert_gate == ExpertGate{Activation::silu, 7.0f, 1.702f}));
+}
+
+BOOST_AUTO_TEST_CASE(scores_of_gemma_2_alone_are_capped) {
+  BOOST_TEST(read(llama_like("gemma2", {{"attn_logit_softcapping", 2}})).attention_soft_cap == 2);
+  const ModelConfig three = read(llama_like("gemma3_text", {{"attn_logit_softcapping", 2}}));
+  BOOST_TEST(three.attention_soft_cap == 0);
+  BOOST_TEST(read(llama_like("gemma3_text", {{"final_logit_softcapping", 3}})).logit_soft_cap == 3);
+}
+
+BOOST_AUTO_TEST_CASE(gemma_1_reads_hidden_act) {
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_act", "gelu"}})).activation == Activation::gelu);
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_activation", "silu"}})).activation == Activation::gelu_new);
+  BOOST_CHECK(read(llama_like("gemma", {{"hidden_act", "relu"}, {"hidden_activation", "silu"}})).activation ==
+              Activation::relu);
+}
+
+BOOST_AUTO_TEST_CASE(bloom_without_two_biases_is_refused) {
+  Json config = {{"model_type", "bloom"}, {"hidden_size", 48},      {"n_layer", 2},
+                 {"n_head", 4},           {"slow_but_exact", true}, {"vocab_size", 99}};
+  BOOST_CHECK_NO_THROW(read(config));
+  config["pretraining_tp"] = 2;
+  refused(config, "slow_but_exact");
+  config["slow_but_exact"] = false;
+  BOOST_CHECK_NO_THROW(read(config));
+}
+
+BOOST_AUTO_TEST_CASE(rotary_dim_may_be_null) {
+  BOOST_TEST(read(gptj_like("gptj")).rotary.width == 64);
+  BOOST_TEST(read(gptj_like("gptj", {{"rotary_dim", nullptr}})).rotary.width == 0);  // the whole head
+  refused(gptj_like("gptj", {{"rotary_dim", nullptr}, {"n_head", 2}}), "rotary_dim");
+  refused(gptj_like("codegen", {{"rotary_dim", nullptr}, {"n_head", 4}}), "rotary_dim");
+}
+
+BOOST_AUTO_TEST_CASE(layer_types_of_smollm3_win_over_use_sliding_window) {
+  Json config = llama_like("smollm3", {{"use_sliding_window", false},
+                                       {"sliding_window", 7},
+                                       {"no_rope_layers", {1, 0, 1}},
+                                       {"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}});
+  BOOST_TEST(read(config).windows == (std::vector<int>{7, 0, 7}), boost::test_tools::per_element());
+  config["sliding_window"] = nullptr;
+  refused(config, "sliding_window");
+  config["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  BOOST_TEST(read(config).windows.empty());
+  config["use_sliding_window"] = true, config["sliding_window"] = 7;
+  BOOST_TEST(read(config).windows.empty());
+  config.erase("layer_types");
+  BOOST_TEST(read(config).windows == (std::vector<int>{0, 7, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(phi_3_was_trained_on_4096_positions_if_the_file_is_silent) {
+  const Json factors = {1, 2, 3, 4, 5, 6};
+  const Json scaling = {{"type", "longrope"}, {"short_factor", factors}, {"long_factor", factors}};
+  Json config = llama_like("phi3", {{"rope_scaling", scaling}, {"max_position_embeddings", 8192}});
+  BOOST_TEST(read(config).rotary.trained_positions == 4096);
+  BOOST_TEST(read(config).rotary.angle_scale == 1.0408329997330663f);  // sqrt(1 + ln 2 / ln 4096)
+  config["original_max_position_embeddings"] = 2048;
+  BOOST_TEST(read(config).rotary.trained_positions == 2048);
+  BOOST_TEST(rotary({{"type", "longrope"}, {"short_factor", factors}, {"long_factor", factors}}).trained_positions ==
+             256);  // other families: max_position_embeddings
+}
+
+BOOST_AUTO_TEST_CASE(members_of_rope_scaling_without_effect_are_ignored) {
+  const Json position = 64;
+  BOOST_CHECK(rotary({{"rope_type", "default"}, {"factor", 4}}) == rotary({{"rope_type", "default"}}));
+  for (const char* type : {"linear", "dynamic"}) {
+    BOOST_CHECK(rotary({{"rope_type", type}, {"factor", 4}, {"original_max_position_embeddings", position}}) ==
+                rotary({{"rope_type", type}, {"factor", 4}}));
+  }
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}};
+  for (const Json& more : {Json{{"finetuned", true}}, Json{{"attn_factor", 2}}, Json{{"extrapolation_factor", 2}},
+                           Json{{"beta_fast", 0}}, Json{{"beta_slow", 0}}, Json{{"mscale", 0.7}, {"mscale_all_dim", 0}},
+                           Json{{"mscale", 0}, {"mscale_all_dim", 0.7}}}) {
+    Json changed = yarn;
+    changed.update(more);
+    BOOST_TEST((rotary(changed) == rotary(yarn)), more.dump());
+  }
+  BOOST_CHECK(rotary(yarn).angle_scale !=
+              rotary({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 2}}).angle_scale);
+  refused(llama_like("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", -1}}}}),
+          "rope_scaling.beta_fast");
+}
+
+BOOST_AUTO_TEST_CASE(model_type_alone_says_the_family_of_a_language_model) {
+  for (const Json& names : {Json::array(), Json{"LLaMAForCausalLM"}, Json{"MyLMHeadModel"}})
+    BOOST_TEST(read(llama_like("llama", {{"architectures", names}})).language_head, names.dump());
+  for (const char* name : {"LlamaForTokenClassification", "LlavaForConditionalGeneration", "LLaMAModel", ""})
+    refused(llama_like("llama", {{"architectures", {name}}}), "architectures");
+}
+
+BOOST_AUTO_TEST_CASE(spellings_of_an_activation) {
+  for (const char* name : {"gelu", "gelu_python"})
+    BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu);
+  for (const char* name : {"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate"})
+    BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu_new);
+  for (const char* name : {"quick_gelu", "gelu_10", "relu2"})
+    refused(llama_like("llama", {{"hidden_act", name}}), "hidden_act");
+}
+
+BOOST_AUTO_TEST_CASE(norms_of_heads_of_cohere_have_two_dimensions) {
+  const test::Scratch scratch;
+  const Json config = llama_like("cohere", {{"use_qk_norm", true}, {"num_key_value_heads", 1}});
+  test::make_model<Cohere>(scratch.folder(), config);
+  ModelFiles files = load_checkpoint(scratch.folder());
+  const ModelConfig c = Cohere::configure(*files.config);
+  const DecoderSpec spec = Cohere::tensors(c);
+  const TensorSource source(files, Cohere::name_prefix);
+  BOOST_CHECK_NO_THROW(source.check(spec, c.tied_head));
+  const auto* const keys = files.tensors->find("model.layers.1.self_attn.k_norm.weight");
+  BOOST_REQUIRE(keys != nullptr);
+  BOOST_TEST(keys->shape == (std::vector<std::uint64_t>{1, 12}), boost::test_tools::per_element());
+  const auto read_gain = [&](const VectorSpec& gain) {
+    std::vector<float> values(static_cast<std::size_t>(gain.shape.rows));
+    source.read(gain, values.data());
+    return values;
+  };
+  std::vector<float> stored(48);
+  files.tensors->read(*files.tensors->find("model.layers.1.self_attn.q_norm.weight"), 0, 4, 0, 12, stored.data());
+  // Neighbours are turned, so a head's even elements come first.
+  const std::vector<float> gain = read_gain(spec.layers[1].query_norm.gain);
+  for (std::size_t head = 0; head < 4; ++head) {
+    for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(gain[head * 12 + i] == stored[head * 12 + i % 6 * 2 + i / 6]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_model_without_a_language_head_has_no_bias_of_it) {
+  const auto has_bias = [](Json config, const std::string& architecture) {
+    config["architectures"] = {architecture};
+    return !AnyFamily<>::tensors(read(config)).head_bias.none();
+  };
+  BOOST_TEST(has_bias(llama_like("phi"), "PhiForCausalLM"));
+  BOOST_TEST(!has_bias(llama_like("phi"), "PhiForSequenceClassification"));
+  BOOST_TEST(has_bias(gptj_like("gptj"), "GPTJForCausalLM"));
+  BOOST_TEST(!has_bias(gptj_like("gptj"), "GPTJForSequenceClassification"));
+}
+
+// AutoModel saves a model without lm_head, whether or not it is tied to the embedding.
+BOOST_AUTO_TEST_CASE(a_bare_model_has_no_bias_of_the_head) {
+  for (const bool tied : {false, true}) {
+    const test::Scratch scratch;
+    Json config =
+        llama_like("phi", {{"architectures", {"PhiForSequenceClassification"}}, {"tie_word_embeddings", tied}});
+    test::make_model<Phi>(scratch.folder(), config);
+    config["architectures"] = {"PhiModel"};
+    scratch.write("config.json", config.dump());
+    const ModelConfig c = detail::configure<Phi>(load_checkpoint(scratch.folder()));
+    BOOST_TEST(!c.language_head);
+    BOOST_TEST(c.tied_head);
+    BOOST_TEST(Phi::tensors(c).head_bias.none());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
