@@ -1,5 +1,5 @@
-// What one request with many right guesses costs the plain requests beside it: their time to the first token and their
-// time per token, without guesses, with them, and without them once more.
+// The time that one request with many right guesses takes from the plain requests beside it: to their first token and
+// per token, without guesses, with them, and without them once more.
 //   bench_draft_neighbours DIR [ROUNDS]    a folder of a Llama, such as "$(scripts/get-model smollm2)"
 // Prints one JSON line for each number of neighbours and format of weights: medians of the rounds, which run in turns.
 // Exit status 1 if an answer differs.
@@ -25,7 +25,7 @@ const std::string kText =
     "and Asia. Operating costs fell by 3 percent because two data centres were merged. The board expects further "
     "growth next year, and plans to hire 200 engineers in Lisbon, Nairobi and Toronto. Dividends stay unchanged.\n\n";
 
-// What the neighbours of one run waited for, and all answers.
+// The mean waits of the neighbours of one run, and all answers.
 struct Run {
   double first_ms = 0, token_ms = 0;  // means over the neighbours
   double copier_ms = 0;               // per token
