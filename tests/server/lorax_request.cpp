@@ -171,7 +171,8 @@ BOOST_AUTO_TEST_CASE(adapters_as_peers_name_them) {
   check_invalid(R"("adapter_id": "a", "lora": [{"id": "b", "scale": 1}])",
                 "`lora` names another adapter than `adapter_id`");
   const Refused apart = refused(R"({"inputs": "hi", "adapter_id": "a", "parameters": {"adapter_id": "b"}})");
-  BOOST_TEST((apart.lorax == 422 && mentions(apart.message, "`parameters.adapter_id` names another adapter")), apart.message);
+  BOOST_TEST((apart.lorax == 422 && mentions(apart.message, "`parameters.adapter_id` names another adapter")),
+             apart.message);
 }
 
 // report: hf_inference_client_chat_404

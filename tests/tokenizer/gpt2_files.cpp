@@ -181,19 +181,16 @@ BOOST_AUTO_TEST_CASE(special_tokens_by_name_or_content) {
   BOOST_TEST(tokenizer.end_of_text().value() == 258);
   BOOST_TEST(tokenizer.pad().value() == 290);
   BOOST_TEST(!tokenizer.begin_of_text().has_value());
-  BOOST_TEST(tokenizer.special_tokens().size() == 3u);
+  BOOST_TEST(tokenizer.special_tokens().size() == 4u);  // <|endoftext|>, unknown by default, is the fourth
   BOOST_TEST(tokenizer.bytes(291) == "<a b>");
   BOOST_TEST(tokenizer.special("<a b>").value() == 291);
   BOOST_TEST(tokenizer.is_special(290));
 }
 
-BOOST_AUTO_TEST_CASE(a_config_that_names_what_is_not_there) {
-  refuse_config(R"({"eos_token": "</s>"})", {"eos_token", "</s>"});
-  refuse_config(R"({"bos_token": {"content": "<s>"}})", {"bos_token", "<s>"});
+BOOST_AUTO_TEST_CASE(a_config_that_names_no_tokens) {
   refuse_config(R"({"unk_token": 5})", {"unk_token"});
   refuse_config(R"({"eos_token": 50256})", {"eos_token", "50256"});
   refuse_config(R"({"eos_token": {"contents": "<end>"}})", {"eos_token", "content"});
-  refuse_config(R"({"additional_special_tokens": ["<end>", "<x>"]})", {"additional_special_tokens[1]", "<x>"});
   refuse_config(R"({"additional_special_tokens": "<end>"})", {"additional_special_tokens", "list"});
   refuse_config(R"({"additional_special_tokens": [5]})", {"additional_special_tokens[0]"});
   refuse_config("[]", {"object"});
@@ -223,13 +220,14 @@ BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
   BOOST_TEST(!tokenizer.pad().has_value());
   BOOST_TEST(!tokenizer.special("<p>").has_value());
   BOOST_TEST(tokenizer.vocab_size() == 300);
-  refuse_config(R"({"eos_token": "<p>", "added_tokens_decoder": {"300": {"content": "<p>", "special": true}}})",
-                {"eos_token", "<p>"});
+  c.folder.write("tokenizer_config.json",
+                 R"({"eos_token": "<p>", "added_tokens_decoder": {"300": {"content": "<p>", "special": true}}})");
+  BOOST_TEST(!Tokenizer::load(c.folder.path(), 300).end_of_text().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(fields_that_would_change_ids_are_refused) {
   refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer"})", {"tokenizer_class", "Qwen2Tokenizer"}, Kind::unsupported);
-  refuse_config(R"({"add_bos_token": true})", {"add_bos_token", "no bos_token"}, Kind::invalid_file);
+  refuse_config(R"({"add_bos_token": true, "bos_token": null})", {"add_bos_token", "no bos_token"}, Kind::invalid_file);
   refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});
 }
 

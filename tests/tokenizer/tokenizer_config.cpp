@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(the_llama_class_writes_its_own_template) {
   BOOST_TEST(around("metaspace", llama("")) == Ids({1}));  // tokenizer.json has another template
   refused("llama2", llama(R"(, "bos_token": null)"), kInvalid, "bos_token");
   refused("llama2", llama(R"(, "eos_token": null, "add_eos_token": true)"), kInvalid, "eos_token");
-  refused("gpt2", llama(""), kInvalid, "bos_token");  // the vocabulary has no <s>
+  BOOST_TEST(around("gpt2", llama("")) == Ids({521}));  // the vocabulary has no <s>, and 521 tokens
   refused("llama2", llama(R"(, "add_bos_token": 1)"), kInvalid, "add_bos_token");
 }
 
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(classes_of_other_families_write_their_own_template) {
   BOOST_TEST(around("gpt2", neox(R"(, "add_eos_token": true)")) == end);
   BOOST_TEST(around("gemma", R"({"tokenizer_class": "GemmaTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"})") ==
              Ids({1}));
-  refused("gemma", R"({"tokenizer_class": "GemmaTokenizer"})", kInvalid, "bos_token");  // the vocabulary has no <bos>
+  BOOST_TEST(around("gemma", R"({"tokenizer_class": "GemmaTokenizer"})") == Ids({523}));  // there is no <bos>
   BOOST_TEST(around("llama2", R"({"tokenizer_class": "CohereTokenizer", "bos_token": "<s>", "eos_token": "</s>"})") ==
              Ids({1}));
   BOOST_TEST(around("gpt2", R"({"tokenizer_class": "CodeGenTokenizer"})") == Ids());
@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE(extra_special_tokens_are_special) {
     const Tokenizer tokenizer = with_config("gpt2", std::string(R"({"extra_special_tokens": )") + extra + "}");
     BOOST_TEST(tokenizer.special("in").has_value(), extra);
   }
-  refused("gpt2", R"({"extra_special_tokens": {"image_token": "<image>"}})", kInvalid,
-          "extra_special_tokens.image_token");
+  BOOST_TEST(
+      with_config("gpt2", R"({"extra_special_tokens": {"image_token": "<image>"}})").special("<image>").value() == 521);
   refused("gpt2", R"({"extra_special_tokens": "x"})", kInvalid, "extra_special_tokens");
 }
 
@@ -214,11 +214,64 @@ BOOST_AUTO_TEST_CASE(roles) {
   BOOST_TEST(bloom.special("<s>").value() == bloom.begin_of_text().value());
   BOOST_TEST(bloom.special("</s>").value() == bloom.end_of_text().value());
   BOOST_TEST(!bloom.pad().has_value());
-  const Tokenizer nowhere = with_config("llama2", R"({"pad_token": "[PAD]", "unk_token": {"content": "[UNK]"}})");
-  BOOST_TEST(!nowhere.pad().has_value());  // transformers would add both after all ids
-  BOOST_TEST(!nowhere.special("[UNK]").has_value());
-  refused("llama2", R"({"eos_token": "<x>"})", kInvalid, "eos_token");
-  refused("llama2", R"({"additional_special_tokens": ["<s>", "<x>"]})", kInvalid, "additional_special_tokens[1]");
+}
+
+// Expected: len(), the roles and added_tokens_encoder of transformers 4.57.6.
+BOOST_AUTO_TEST_CASE(roles_that_the_vocabulary_lacks_get_the_next_ids) {
+  const Tokenizer two = with_config("llama2", R"({"pad_token": "[PAD]", "unk_token": {"content": "[UNK]"}})");
+  BOOST_TEST(two.special("[UNK]").value() == 521);  // the unknown token comes first
+  BOOST_TEST(two.pad().value() == 522);
+  BOOST_TEST(two.vocab_size() == 523);
+  BOOST_TEST(with_config("llama2", R"({"eos_token": "<x>"})").end_of_text().value() == 521);
+  BOOST_TEST(with_config("llama2", R"({"cls_token": "<x>", "sep_token": "<y>"})").special("<x>").value() == 522);
+  const Tokenizer more = with_config("llama2", R"({"additional_special_tokens": ["<s>", "<x>"]})");
+  BOOST_TEST(more.special("<x>").value() == 521);
+  BOOST_TEST((more.encode_prompt("a <x> b", true) == Ids{1, 352, 340, 521, 340, 375}));
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_a_token_with_a_role) {
+  const auto bos = [](const std::string& flags) {
+    return with_config("gpt2", R"({"bos_token": {"__type": "AddedToken", "content": "<x>")" + flags + "}}");
+  };
+  BOOST_TEST((bos(R"(, "lstrip": true, "rstrip": true)").encode("a <x> b", true) == Ids{64, 521, 65}));
+  BOOST_TEST((bos("").encode("a <x> b", true) == Ids{64, 220, 521, 307}));
+}
+
+// Files of transformers before 4.34.
+BOOST_AUTO_TEST_CASE(old_files_beside_a_config_without_added_tokens_decoder) {
+  const auto with_files = [](const std::string& config, const std::string& map, const std::string& added) {
+    fixtures::Folder folder;
+    folder.write("tokenizer.json", fixtures::read(fixtures::data() / "gpt2" / "tokenizer.json"));
+    folder.write("tokenizer_config.json", config);
+    if (!map.empty()) folder.write("special_tokens_map.json", map);
+    if (!added.empty()) folder.write("added_tokens.json", added);
+    return Tokenizer::load(folder.path());
+  };
+  const std::string text = "a <x> b<more>c";
+  const Tokenizer both = with_files(R"({"bos_token": "<|endoftext|>", "eos_token": "<y>"})", R"({"eos_token": "<x>"})",
+                                    R"({"<x>": 521, "<more>": 522})");
+  BOOST_TEST(both.end_of_text().value() == 521);
+  BOOST_TEST(both.is_special(521));
+  BOOST_TEST(!both.is_special(522));
+  BOOST_TEST((both.encode(text, true) == Ids{64, 220, 521, 307, 522, 66}));
+  const std::string pad = R"({"content": "<pad>", "lstrip": true, "rstrip": true, "normalized": false})";
+  const Tokenizer map = with_files("{}", R"({"bos_token": "<x>", "pad_token": )" + pad + "}", "");
+  BOOST_TEST(map.begin_of_text().value() == 521);
+  BOOST_TEST((map.encode("a <pad> b", true) == Ids{64, 522, 65}));
+  // A decoder in the config counts alone.
+  const std::string decoder = R"({"added_tokens_decoder": {"520": {"content": "<|endoftext|>", "special": true}}})";
+  BOOST_TEST(with_files(decoder, R"({"eos_token": "<x>"})", R"({"<x>": 521})").vocab_size() == 521);
+  // Tokens that tokenizer.json adds itself keep their flags.
+  BOOST_TEST(with_files("{}", "", R"({"<|endoftext|>": 520})").is_special(520));
+  const auto refused_by = [&](const std::string& added, const std::string& where) {
+    BOOST_CHECK_EXCEPTION(with_files("{}", "", added), tenon::Error, [&](const tenon::Error& error) {
+      BOOST_TEST(error.where() == where);
+      return error.kind() == kInvalid;
+    });
+  };
+  refused_by(R"({"<more>": 700})", "tokenizer_config.json with added_tokens.json: added_tokens_decoder.700");
+  refused_by(R"({"<more>": "5"})", "added_tokens.json: <more>");
+  refused_by("[]", "added_tokens.json");
 }
 
 BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {

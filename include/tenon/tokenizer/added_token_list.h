@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -40,10 +41,10 @@ class AddedTokenList {
   AddedTokenList(Spellings& spellings, const Normalizer& normalizer, Ids ids)
       : spellings_(spellings), normalizer_(normalizer), ids_(ids), model_size_(spellings.size()), next_(model_size_) {}
 
-  // Reads a token. Error unsupported if it is too long.
-  AddedToken read(const Fields& fields, int id) const {
+  // Reads a token. Error unsupported if it is too long. `special`: whatever the token says.
+  AddedToken read(const Fields& fields, int id, bool special = false) const {
     AddedToken token{.id = id, .text = fields.string("content")};
-    token.special = fields.boolean("special", false);
+    token.special = fields.boolean("special", false) || special;
     token.normalized = fields.boolean("normalized", !token.special);  // default of AddedToken in the library
     token.single_word = fields.boolean("single_word", false);
     token.lstrip = fields.boolean("lstrip", false);
@@ -101,6 +102,24 @@ class AddedTokenList {
     next_ = model_size_;
     for (const auto& [text, token] : flags_)
       if (token.id >= next_) next_ = token.id + 1;
+  }
+
+  // Adds a token with a role, as transformers does with those that no file adds: one that the vocabulary lacks gets the
+  // next free id. Returns its id; none if the model has no row for it, or another token has this id. `fields`, `key`:
+  // where the token was read.
+  std::optional<TokenId> add_role(AddedToken token, const Fields& fields, const std::string& key) {
+    if (!flags_.contains(token.text)) {
+      const auto known = spellings_.find(token.text);
+      if (!known) begin_second_call();
+      token.id = known.value_or(next_);
+      if (!known && (token.id >= spellings_.limit() || spellings_.is_taken(token.id)))
+        spellings_.leave_out(token.text);
+      else if (!known)
+        spellings_.add(fields, key, token.text, token.id);
+      added_.push_back(token);
+      flags_.emplace(token.text, token);
+    }
+    return spellings_.find(token.text);
   }
 
   // Adds the tokens with a role that were not added, as transformers does. They are searched in the raw text.

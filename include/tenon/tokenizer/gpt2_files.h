@@ -53,12 +53,11 @@ inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std:
   out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = Pattern::gpt2}});
   out.pipeline.lone_byte_level = true;
   read_merges(folder / "merges.txt", spellings, out.merges);
-  const Json config = read_json_if_exists(folder / kTokenizerConfig);
+  const TokenizerConfig read = read_tokenizer_config(folder);
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
   FieldLog log;
-  read_config_beside_vocab(Fields(config, kTokenizerConfig, {}, Error::Kind::invalid_file, &log), spellings, added,
-                           out);
-  out.ignored = log.unread(config);
+  read_config_beside_vocab(Fields(read.members, read.file, {}, Error::Kind::invalid_file, &log), spellings, added, out);
+  out.ignored = log.unread(read.members);
   const auto bytes = [&](TokenId id, const std::string& spelling) {
     return is_special(out.special, id) ? spelling : unspell(spelling);
   };

@@ -136,7 +136,7 @@ inline TokenizerTables make_sentencepiece_tables(const SentencePieceFile& file, 
       make_sentencepiece(file, spellings, prefixes_once(config, which, file)));
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
   add_missing_tokens(config, added);
-  read_roles(config, which, spellings, out);
+  read_roles(config, which, spellings, added, out);
   apply_template_flags(config, which, out);
   list_control_tokens(file, which, out);
   sort_special_tokens(out);
@@ -156,11 +156,11 @@ inline TokenizerTables make_sentencepiece_tables(const SentencePieceFile& file, 
 inline TokenizerTables read_sentencepiece(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const std::string bytes = read_text_file(folder / kSentencePieceName, kMaxTokenizerFile);
   const SentencePieceFile file = parse_sentencepiece(bytes, kSentencePieceName);
-  const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
+  const TokenizerConfig read = read_tokenizer_config(folder);
   FieldLog log;
-  const Fields config(config_json, kTokenizerConfig, {}, Error::Kind::invalid_file, &log);
+  const Fields config(read.members, read.file, {}, Error::Kind::invalid_file, &log);
   TokenizerTables out = make_sentencepiece_tables(file, config, tokenizer_class(config, folder), vocab_size);
-  out.ignored = log.unread(config_json);
+  out.ignored = log.unread(read.members);
   return out;
 }
 

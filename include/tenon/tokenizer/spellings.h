@@ -54,6 +54,9 @@ class Spellings {
     const auto found = ids_.find(spelling);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
+  bool is_taken(TokenId id) const {
+    return static_cast<std::size_t>(id) < by_id_.size() && by_id_[static_cast<std::size_t>(id)] != nullptr;
+  }
   // [highest id + 1]; null: no token has this id.
   const std::vector<const std::string*>& by_id() const { return by_id_; }
   int size() const { return static_cast<int>(ids_.size()); }  // number of tokens

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -76,6 +77,72 @@ inline Json read_json_if_exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
 }
 
+// tokenizer_config.json, with what transformers reads beside an old one that has no added_tokens_decoder
+// (PreTrainedTokenizerBase._from_pretrained).
+struct TokenizerConfig {
+  Json members;
+  std::string file = kTokenizerConfig;  // for errors: the names of all files
+};
+
+// The texts of the tokens with a role and of additional_special_tokens.
+inline std::vector<std::string> special_texts(const Json& config) {
+  std::vector<std::string> out;
+  const auto add = [&](const Json& token) {
+    const Json& text = token.is_object() && token.contains("content") ? token["content"] : token;
+    if (text.is_string()) out.push_back(text.get<std::string>());
+  };
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+    if (config.contains(key)) add(config[key]);
+  const auto more = config.find("additional_special_tokens");
+  if (more != config.end() && more->is_array())
+    for (const Json& each : *more) add(each);
+  return out;
+}
+
+// special_tokens_map.json replaces fields.
+inline void apply_special_tokens_map(const std::filesystem::path& folder, TokenizerConfig& config) {
+  constexpr const char* kName = "special_tokens_map.json";
+  constexpr const char* kMore = "additional_special_tokens";
+  const Json map = read_json_if_exists(folder / kName);
+  if (!map.is_object() || map.empty()) return;
+  config.file += std::string(" with ") + kName;
+  for (const auto& [key, value] : map.items()) {
+    if (key == kMore && value.is_array() && config.members.contains(kMore) && config.members[kMore].is_array())
+      config.members[kMore].insert(config.members[kMore].end(), value.begin(), value.end());
+    else
+      config.members[key] = value;
+  }
+}
+
+// added_tokens.json, {"<pad>": 50257, ...}, is the added_tokens_decoder, except for what tokenizer.json adds itself.
+inline void apply_added_tokens_file(const std::filesystem::path& folder, TokenizerConfig& config) {
+  constexpr const char* kName = "added_tokens.json";
+  const Json json = read_json_if_exists(folder / kName);
+  const Fields added(json, kName);
+  if (json.empty()) return;
+  config.file += std::string(" with ") + kName;
+  const std::vector<std::string> special = special_texts(config.members);
+  Json decoder = Json::object();
+  for (const auto& [text, id] : json.items()) {
+    const bool is_special = std::find(special.begin(), special.end(), text) != special.end();
+    const int at = added.check_integer(text, id, 0, std::numeric_limits<int>::max());
+    decoder[std::to_string(at)] = {{"content", text}, {"special", is_special}, {"normalized", !is_special}};
+  }
+  const Json tokenizer = read_json_if_exists(folder / "tokenizer.json");
+  if (tokenizer.is_object() && tokenizer.contains("added_tokens"))
+    for (const Json& each : tokenizer["added_tokens"])
+      if (each.is_object() && each.contains("id") && each["id"].is_number_integer()) decoder.erase(each["id"].dump());
+  config.members["added_tokens_decoder"] = std::move(decoder);
+}
+
+inline TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
+  TokenizerConfig config{.members = read_json_if_exists(folder / kTokenizerConfig)};
+  if (!config.members.is_object() || config.members.contains("added_tokens_decoder")) return config;
+  apply_special_tokens_map(folder, config);
+  apply_added_tokens_file(folder, config);
+  return config;
+}
+
 // The class `name`, with or without the suffix Fast. `config`, `key`: where the name was read.
 inline const TokenizerClass& class_named(std::string_view name, const Fields& config, const char* key) {
   std::string known, plain(name);
@@ -104,65 +171,66 @@ inline const TokenizerClass& tokenizer_class(const Fields& config, const std::fi
               "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
 }
 
-// The token that field `key` names: a string, or an object with "content". Empty if the field is absent or null.
-inline std::optional<std::string> token_name(const Fields& config, const std::string& key) {
+// The token that field `key` names: a string, or an object with its flags. Empty if the field is absent or null.
+inline std::optional<AddedToken> token_named(const Fields& config, const std::string& key, const AddedTokenList& list) {
   if (!config.has(key)) return std::nullopt;
-  return config.value(key).is_object() ? config.object(key).string("content") : config.string(key);
+  if (config.value(key).is_object()) return list.read(config.object(key), 0, /*special=*/true);
+  return AddedToken{.text = config.string(key), .special = true};
 }
 
 // Reads a field with special tokens without a role: a list, or an object from a name to a token.
-inline void read_more_special(const Fields& config, const char* field, const Spellings& spellings,
+inline void read_more_special(const Fields& config, const char* field, AddedTokenList& list,
                               std::vector<SpecialToken>& special) {
   if (!config.has(field)) return;
   const Json& more = config.value(field);
   if (!more.is_array() && !more.is_object())
     config.refuse(field, "must be a list or an object, is " + Fields::describe(more));
-  for (const auto& [name, token] : more.items()) {  // the name is the index in a list
+  for (const auto& [name, value] : more.items()) {  // the name is the index in a list
     const std::string key = field + (more.is_array() ? "[" + name + "]" : "." + name);
-    const std::string text =
-        token.is_string() ? token.get<std::string>() : Fields(token, config.file(), key).string("content");
-    const auto id = spellings.find(text);
-    if (id) special.push_back({*id, text});
-    if (!id && !spellings.left_out(text))
-      config.refuse(key, "names the token \"" + printable(text, 60) + "\", which the vocabulary does not have");
+    const AddedToken token = value.is_string() ? AddedToken{.text = value.get<std::string>(), .special = true}
+                                               : list.read(Fields(value, config.file(), key), 0, /*special=*/true);
+    if (const auto id = list.add_role(token, config, key)) special.push_back({*id, token.text});
   }
 }
 
 // CodeLlamaTokenizerFast makes these tokens special if the vocabulary has them (tokenization_code_llama_fast.py).
-inline void read_infill_tokens(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
+inline void read_infill_tokens(const Fields& config, const Spellings& spellings, const AddedTokenList& list,
+                               std::vector<SpecialToken>& special) {
   constexpr std::string_view tokens[][2] = {{"prefix_token", "\xE2\x96\x81<PRE>"},
                                             {"middle_token", "\xE2\x96\x81<MID>"},
                                             {"suffix_token", "\xE2\x96\x81<SUF>"},
                                             {"eot_token", "\xE2\x96\x81<EOT>"}};
   for (const auto& [name, absent] : tokens) {
     const std::string key(name);
-    const std::string text = config.json().contains(key) ? token_name(config, key).value_or("") : std::string(absent);
+    const std::string text =
+        config.json().contains(key) ? token_named(config, key, list).value_or(AddedToken{}).text : std::string(absent);
     if (const auto id = spellings.find(text)) special.push_back({*id, text});
   }
 }
 
-// Reads the tokens with a role, and the special tokens without one. `names`: the class, whose tokens are the defaults.
+// Reads the tokens with a role, and the special tokens without one, in the order in which transformers adds those that
+// the vocabulary lacks. `names`: the class, whose tokens are the defaults.
 inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings,
-                       TokenizerTables& out) {
-  const auto role = [&](const char* key, std::string_view name, bool needed) -> std::optional<TokenId> {
-    const auto named = token_name(config, key);
-    const std::string text = named ? *named : config.json().contains(key) ? "" : std::string(name);
-    const auto id = spellings.find(text);
-    if (id) out.special.push_back({*id, text});
-    if (!id && named && needed)
-      config.refuse(key, "names the token \"" + printable(text, 60) + "\", which the vocabulary does not have");
+                       AddedTokenList& added, TokenizerTables& out) {
+  const auto role = [&](const char* key, std::string_view name) -> std::optional<TokenId> {
+    auto token = token_named(config, key, added);
+    if (!token && !config.json().contains(key) && !name.empty())
+      token = AddedToken{.text = std::string(name), .special = true};
+    if (!token || token->text.empty()) return std::nullopt;
+    const auto id = added.add_role(*token, config, key);
+    if (id) out.special.push_back({*id, token->text});
     return id;
   };
-  out.bos = role("bos_token", names.bos, /*needed=*/true);
-  out.eos = role("eos_token", names.eos, /*needed=*/true);
-  // transformers gives a missing pad or unknown token a new id after all ids of the model. No text has that id, so the
-  // role stays empty here.
-  out.pad = role("pad_token", names.pad, /*needed=*/false);
-  role("unk_token", names.unk, /*needed=*/false);
+  out.bos = role("bos_token", names.bos);
+  out.eos = role("eos_token", names.eos);
+  role("unk_token", names.unk);
+  role("sep_token", {});
+  out.pad = role("pad_token", names.pad);
+  for (const char* key : {"cls_token", "mask_token"}) role(key, {});
   // The names in transformers 4 and 5.
   for (const char* field : {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"})
-    read_more_special(config, field, spellings, out.special);
-  if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, out.special);
+    read_more_special(config, field, added, out.special);
+  if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, added, out.special);
 }
 
 // The files of GPT-2 itself do not name their end token; transformers' code does.
@@ -221,19 +289,19 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 // Every field that can change the ids of a text is either supported or refused.
 inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
                                      TokenizerTables& out) {
-  config.choice("tokenizer_class",
-                {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer", "CodeGenTokenizerFast",
-                 "PreTrainedTokenizerFast", "TokenizersBackend"},
-                "GPT2Tokenizer");
+  constexpr const char* kClass = "tokenizer_class";
+  const std::string name = config.choice(kClass,
+                                         {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer",
+                                          "CodeGenTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
+                                         "GPT2Tokenizer");
   if (config.boolean("add_prefix_space", false)) out.pipeline.pre_tokenizer.prefix_space(true);
   if (config.boolean("add_eos_token", false))
     throw Error(Error::Kind::unsupported, config.where("add_eos_token"), "true is not supported beside vocab.json");
   add_missing_tokens(config, added);
-  read_roles(config, {}, spellings, out);
+  read_roles(config, class_named(name, config, kClass), spellings, added, out);
   if (config.boolean("add_bos_token", false)) {  // GPT2Converter of transformers; OPT has it
-    const auto bos = out.bos ? out.bos : spellings.find(std::string(kEndOfText));
-    if (!bos) config.refuse("add_bos_token", "is true, but there is no bos_token");
-    out.pipeline.before = {*bos};
+    if (!out.bos) config.refuse("add_bos_token", "is true, but there is no bos_token");
+    out.pipeline.before = {*out.bos};
   }
   added.add_roles(out.special);
   added.list_special(out);
@@ -314,7 +382,7 @@ inline void read_config_beside_tokenizer_json(const Fields& config, const Tokeni
     throw Error(Error::Kind::unsupported, config.where("from_slow"), "true is not supported: tokenizer.json is read");
   apply_prefix_space(config, which, out.pipeline);
   add_missing_tokens(config, added);
-  read_roles(config, which, spellings, out);
+  read_roles(config, which, spellings, added, out);
   apply_template_flags(config, which, out);
 }
 

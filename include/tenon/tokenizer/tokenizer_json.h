@@ -250,12 +250,12 @@ inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config,
 // Reads the folder's tokenizer.json and tokenizer_config.json. Errors name file and field.
 inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
-  const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
+  const TokenizerConfig read = read_tokenizer_config(folder);
   FieldLog log;
-  const Fields config(config_json, kTokenizerConfig, {}, Error::Kind::invalid_file, &log);
+  const Fields config(read.members, read.file, {}, Error::Kind::invalid_file, &log);
   TokenizerTables out =
       read_tokenizer(JsonNode(json, "tokenizer.json", {}), config, tokenizer_class(config, folder), vocab_size);
-  out.ignored = log.unread(config_json);
+  out.ignored = log.unread(read.members);
   return out;
 }
 
