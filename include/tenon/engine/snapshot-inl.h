@@ -76,9 +76,10 @@ TENON_INLINE float float_of_bits(const Fields& fields, const std::string& key, c
   return std::bit_cast<float>(static_cast<std::uint32_t>(unsigned_of(fields, key, value, 0xffffffff)));
 }
 
-TENON_INLINE const Json& list_of(const Fields& fields, const std::string& key, const Json& value,
+TENON_INLINE const Json& list_of(const Fields& fields, std::string_view key, const Json& value,
                                  std::optional<std::size_t> size = {}) {
-  if (!value.is_array() || (size && value.size() != *size)) fields.refuse(key, "must be a list of the right length");
+  if (!value.is_array() || (size && value.size() != *size))
+    fields.refuse(std::string(key), "must be a list of the right length");
   return value;
 }
 
