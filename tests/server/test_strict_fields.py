@@ -39,6 +39,26 @@ class Strict(ServerTest):
             form = {"type": "json_object", "schema": schema}
             self.assertEqual(self.complete(response_format=form, **asked)["choices"][0]["text"], any_json, schema)
 
+    def test_what_a_schema_does_not_enforce_is_in_a_header(self):
+        warning = "format 'slug\u00e9' is not enforced (#/properties/b)"
+        schema = {"type": "object", "properties": {"b": {"type": "string", "format": "slug\u00e9"}}}
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        user = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 3}
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        for path, body in [("/v1/completions", {"prompt": "a", "max_tokens": 3, "response_format": form}),
+                           ("/generate", {"inputs": "a", "parameters": {"max_new_tokens": 3, "response_format": form}}),
+                           ("/v1/chat/completions", user | {"response_format": form}),
+                           ("/v1/completions", {"prompt": "a", "max_tokens": 3, "response_format": form, "stream": True})]:
+            answer = self.said(path, body, 200)
+            self.assertEqual(json.loads(answer.headers["x-tenon-warnings"]), [warning], path)
+        tools = self.said("/v1/chat/completions", user | {"tools": [tool], "tool_choice": "required"}, 200)
+        self.assertIn("slug", json.loads(tools.headers["x-tenon-warnings"])[0])
+        sound = self.said("/v1/completions", {"prompt": "a", "max_tokens": 1}, 200)
+        self.assertNotIn("x-tenon-warnings", sound.headers)
+        many = {"type": "object", "properties": {"p%d" % i: {"type": "string", "format": "slug"} for i in range(100)}}
+        answer = self.said("/v1/completions", {"prompt": "a", "max_tokens": 3, "response_format": {"type": "json_object", "schema": many}}, 200)
+        self.assertLess(len(answer.headers["x-tenon-warnings"]), 1500)
+
     def test_empty_forms_of_another_type(self):
         for field, values in [("regex", [[], {}]), ("guided_regex", [[], {}]), ("ebnf", [[], {}]), ("choice", [{}, []]),
                               ("guided_choice", [{}, []]), ("guided_json", [[]]), ("json_schema", [[]]), ("format", [[]]),

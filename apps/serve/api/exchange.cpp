@@ -7,6 +7,8 @@
 
 #include "serve/api/handle.h"
 #include "serve/api/trace_context.h"
+#include "tenon/constrain/constraints.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 namespace {
@@ -19,11 +21,25 @@ using tenon::TimePoint;
 constexpr auto kLook = 50ms;         // so often somebody looks whether the client is still there
 constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
 constexpr auto kHeartbeat = 15s;     // a stream that has nothing to say says so
+constexpr std::size_t kWarningBytes = 1000;
 
 // The same for all streams, so that the engine's threads are disturbed once for all of them.
 TimePoint tick_after(TimePoint moment, Clock::duration interval) {
   if (interval == Clock::duration::zero()) return moment;
   return TimePoint((moment.time_since_epoch() / interval + 1) * interval);
+}
+
+// Prompts of one request share a form. A JSON list in ASCII, of which a long end is left out; empty: no warnings.
+std::string warnings_of(const std::vector<tenon::Request>& requests) {
+  const auto* const form =
+      requests.empty() ? nullptr
+                       : dynamic_cast<const tenon::constrain::CompiledConstraint*>(requests.front().constraint.get());
+  if (form == nullptr) return {};
+  tenon::Json list = tenon::Json::array();
+  std::size_t bytes = 0;
+  for (const std::string& warning : form->warnings())
+    if ((bytes += warning.size()) <= kWarningBytes) list.push_back(warning);
+  return list.empty() ? "" : list.dump(-1, ' ', true, tenon::Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -67,6 +83,7 @@ Exchange::~Exchange() {
 
 void Exchange::serve(Asked asked, HttpResponse& response) {
   asked_ = std::move(asked);
+  asked_.warnings = warnings_of(asked_.requests);
   fetch_adapters(response);
   take_work();
   submit(response);

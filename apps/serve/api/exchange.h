@@ -38,6 +38,7 @@ struct Asked {
   int max_new_tokens = 0;
   std::size_t characters = 0;               // of the input
   std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out
+  std::string warnings = {};                // a header: a JSON list of what the answer's form does not enforce
   std::optional<Gate::Ticket> listed = {};  // for the log-probabilities that it may hold
 };
 

@@ -94,6 +94,7 @@ void Exchange::add_headers(HttpResponse& response, bool whole) const {
     response.set_header("x-adapter-id", prefixed ? asked_.adapter.substr(prefix.size()) : asked_.adapter);
     response.set_header("x-adapter-source", source);
   }
+  if (!asked_.warnings.empty()) response.set_header("x-tenon-warnings", asked_.warnings);
   if (!whole) return;
   const auto time = [&](const char* name, double value) { number(name, static_cast<long long>(value * 1000 + 0.5)); };
   const Usage usage = asked_.writer->usage();
