@@ -318,6 +318,20 @@ class Anthropic(unittest.TestCase):
             self.assertEqual((answer.status, answer.json()["type"], answer.json()["error"]["type"]), (405, "error", "invalid_request_error"))
             self.assertEqual(server.stop(), 0)
 
+    def test_tokens_are_counted_as_in_the_answer(self):
+        with Server("--chat-template", "chatml") as server:
+            def counted(status=200, **body):
+                answer = server.post("/v1/messages/count_tokens", {"model": "", "messages": QUESTION} | body)
+                self.assertEqual(answer.status, status, answer)
+                return answer.json()
+
+            said = [*QUESTION, {"role": "assistant", "content": "The king is"}]
+            for body in [{}, {"system": "Be kind."}, {"tools": [self.TOOL]}, {"messages": said}, {"model": "shakespeare"}]:
+                self.assertEqual(counted(**body), {"input_tokens": self.ask(server, **body)["usage"]["input_tokens"]}, body)
+            self.assertEqual(counted(404, model="nobody")["error"]["type"], "not_found_error")
+            self.assertIn("`messages`", counted(400, messages=[])["error"]["message"])
+            self.assertEqual(server.stop(), 0)
+
     def test_the_last_message_of_the_assistant_goes_on(self):
         with Server("--chat-template", "plain") as server:
             said = [*QUESTION, {"role": "assistant", "content": "The king is"}]

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "serve/api/adapter_name.h"
+#include "serve/api/anthropic/messages_request.h"
+#include "serve/api/asked.h"
 #include "serve/api/body.h"
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
@@ -113,6 +115,17 @@ void apply_template(Serving& serving, const HttpRequest& asked, HttpResponse& re
   answer_json(response, {{"prompt", model.chat_prompt(std::move(conversation)).text}});
 }
 
+// Anthropic's: the tokens of the prompt that /v1/messages makes of the same body.
+void count_tokens(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
+  Model& model = serving.taking_model();
+  const auto ticket = enter_as(serving, caller);
+  ChatRequest request = parse_messages(asked.body, model.context(), /*writes=*/false);
+  tell_ignored(response, serving, request.ignored);
+  need_adapters(model, request.adapters, request.adapter_field);
+  const auto chat = model.chat_prompt(std::move(request.conversation), {}, request.prompt_field);
+  answer_json(response, {{"input_tokens", chat.ids.size()}});
+}
+
 void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
   Model& model = serving.taking_model();
   const auto ticket = enter_as(serving, caller);
@@ -148,6 +161,10 @@ void add_model_routes(HttpServer& http, Serving& serving) {
   });
   add_plain(http, serving, "POST", "/apply-template", [&](Request request, Response response, From caller) {
     apply_template(serving, request, response, caller);
+    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
+  });
+  add_plain(http, serving, "POST", "/v1/messages/count_tokens", [&](Request request, Response response, From caller) {
+    count_tokens(serving, request, response, caller);
     if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
   });
   add_plain(http, serving, "GET", "/lora-adapters",

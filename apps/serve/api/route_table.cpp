@@ -18,6 +18,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", kServeRole, kChat, "ChatCompletion", "stream", "OpenAI: the next message of a chat"},
     {"POST", "/v1/responses", kServeRole, kResponses, "Response", "stream", "OpenAI: the next part of a conversation"},
     {"POST", "/v1/messages", kServeRole, kMessages, "AnthropicMessage", "stream", "Anthropic: the next message of a chat"},
+    {"POST", "/v1/messages/count_tokens", kServeRole, kMessages, "TokenCount", "", "Anthropic: the number of tokens of the prompt"},
     {"POST", "/v1/embeddings", kServeRole, kEmbeddings, "Embeddings", "", "OpenAI: embeddings of texts"},
     {"POST", "/embed", kServeRole, kEmbed, "Embedded", "", "LoRAX, TEI: embeddings of texts"},
     {"POST", "/classify", kServeRole, kClassify, "Classes", "", "LoRAX, TEI, vLLM: classes of texts"},

@@ -36,7 +36,7 @@ class ChatOfMessages {
     return names;
   }
 
-  OrderedJson convert() {
+  OrderedJson convert(bool writes) {
     OrderedJson chat = OrderedJson::object();
     Json members = Json::object();
     for (const auto& [key, value] : ordered_.items()) {
@@ -46,7 +46,7 @@ class ChatOfMessages {
         chat[key] = value;
     }
     RequestFields(members, kMessages, unknown_);  // refuses by the table
-    if (!fields_.has("max_tokens")) fields_.refuse("max_tokens", "is missing");
+    if (writes && !fields_.has("max_tokens")) fields_.refuse("max_tokens", "is missing");
     if (fields_.has("system")) push({{"role", "system"}, {"content", text_of(fields_, "system", "system")}}, "system");
     const Json* const list = fields_.list("messages");
     if (!list || list->empty()) fields_.refuse("messages", "must be a list that is not empty");
@@ -218,11 +218,11 @@ class ChatOfMessages {
 
 }  // namespace
 
-ChatRequest parse_messages(std::string_view text, const RequestContext& context) {
+ChatRequest parse_messages(std::string_view text, const RequestContext& context, bool writes) {
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = context.lenient};
   ChatOfMessages conversion(body, unknown);
-  const std::string converted = conversion.convert().dump();
+  const std::string converted = conversion.convert(writes).dump();
   ChatRequest out;
   try {
     out = parse_chat(converted, context);
