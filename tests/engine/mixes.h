@@ -104,7 +104,7 @@ inline Setup random_setup(Random& random, Setup s, const Choices& choices) {
   // Plain C++ calls a function for each fused multiply-add: one such mix takes as long as a hundred others.
   const Isa isa =
       pick(random, std::array{Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx2, Isa::avx2, Isa::portable});
-  s.isa = std::min(isa, best_isa());
+  s.isa = has_isa(isa) ? isa : best_isa();
   return s;
 }
 

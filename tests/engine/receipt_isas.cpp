@@ -54,8 +54,8 @@ struct Said {
 
 std::vector<Isa> isas() {
   std::vector<Isa> all;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
-    if (isa <= best_isa()) all.push_back(isa);
+  for (const Isa isa : kIsas)
+    if (has_isa(isa)) all.push_back(isa);
   return all;
 }
 

@@ -200,8 +200,8 @@ void print_products(const char* name) {
   const auto x = random_floats(std::size_t{kIn} * kRows, 2.0f, 3),
              more = random_floats(std::size_t{kOut} * kRows, 1, 4);
   Digest digest;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-    if (isa > best_isa()) continue;
+  for (const Isa isa : kIsas) {
+    if (!has_isa(isa)) continue;
     Cpu device({.threads = 1, .isa = isa});
     const Shape shape{kOut, kIn};
     WeightStore<P, Cpu> store(device, std::span<const Shape>(&shape, 1));

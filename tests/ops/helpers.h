@@ -134,8 +134,8 @@ inline bool gaps_untouched(const Matrix& m) {
 inline const std::vector<Isa>& isas() {
   static const std::vector<Isa> all = [] {
     std::vector<Isa> found;
-    for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-      if (isa <= best_isa())
+    for (const Isa isa : kIsas) {
+      if (has_isa(isa))
         found.push_back(isa);
       else
         std::printf("skipped: instruction set %s, which this processor has not\n", to_string(isa));

@@ -22,6 +22,8 @@ TENON_INLINE Isa best_isa() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c) return Isa::avx2;
+#elif defined(__aarch64__)
+  return Isa::neon;
 #endif
   return Isa::portable;
 }
@@ -82,7 +84,7 @@ TENON_INLINE void Cpu::Memory::swap(Memory& other) noexcept {
 
 TENON_INLINE Cpu::Cpu(CpuOptions options)
     : isa_(options.isa), pool_(std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : all_cores())) {
-  if (isa_ > best_isa()) {
+  if (!has_isa(isa_)) {
     throw Error(Error::Kind::unsupported, "isa", std::string("this processor has no ") + to_string(isa_));
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,13 +18,33 @@
 
 namespace tenon {
 
-/// Instruction sets, slowest first. All compute the same bits and differ in speed alone.
-enum class Isa { portable, avx2, avx512 };
+/// Instruction sets. All compute the same bits and differ in speed alone. NEON is that of 64-bit Arm processors, AVX2
+/// and AVX-512 are those of x86-64; `portable` is plain C++.
+enum class Isa { portable, neon, avx2, avx512 };
+inline constexpr std::array kIsas{Isa::portable, Isa::neon, Isa::avx2, Isa::avx512};
 
-inline const char* to_string(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable"; }
+inline const char* to_string(Isa isa) {
+  switch (isa) {
+    case Isa::neon:
+      return "neon";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::portable:
+      break;
+  }
+  return "portable";
+}
 
 /// The fastest instruction set of this processor.
 Isa best_isa();
+
+/// Whether this processor has the instruction set.
+inline bool has_isa(Isa isa) {
+  const Isa best = best_isa();
+  return isa == Isa::portable || isa == best || (isa == Isa::avx2 && best == Isa::avx512);
+}
 
 /// AMD's family 19h: Zen 3 and Zen 4.
 bool is_amd_family_19h();

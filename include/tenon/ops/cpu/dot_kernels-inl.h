@@ -10,7 +10,7 @@
 namespace tenon::cpu {
 
 template <class Layout>
-const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
+const DotKernels<Layout>& dot_kernels_of([[maybe_unused]] DotIsa isa) {
 #if defined(__x86_64__)
   if constexpr (!std::is_same_v<Layout, BFloat16Pairs>) {
     if (isa == DotIsa::amx) return amx_dot::dot_table<Layout>();

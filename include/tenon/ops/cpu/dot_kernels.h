@@ -55,7 +55,7 @@ DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features(), const Layo
     }
     return DotIsa::portable;
   };
-  if (isa == Isa::portable) return DotIsa::portable;
+  if (isa == Isa::portable || isa == Isa::neon) return DotIsa::portable;
   if (isa == Isa::avx2) return first_of({DotIsa::avx2_vnni, DotIsa::avx2});
   if (features.slow_bf16)
     return first_of({DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512, DotIsa::avx2_vnni, DotIsa::avx2});

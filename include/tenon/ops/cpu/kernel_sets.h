@@ -16,6 +16,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace tenon::cpu {
@@ -90,6 +92,20 @@ namespace avx512 {
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
 #endif
+#elif defined(__aarch64__)
+namespace neon {
+#include "tenon/ops/cpu/simd/neon.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/attention_direct.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace neon
 #endif
 
 #undef TENON_KERNEL
