@@ -1,4 +1,4 @@
-# Programs that include cpp-httplib: what they link beside it.
+# OpenSSL for programs that include cpp-httplib.
 
 # Debian's headers of cpp-httplib call OpenSSL, and from Debian 13 on its library does not hold what they call: a program
 # links OpenSSL itself. cflags: those of cpp-httplib.

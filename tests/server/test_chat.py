@@ -326,7 +326,7 @@ class Anthropic(unittest.TestCase):
                 return answer.json()
 
             said = [*QUESTION, {"role": "assistant", "content": "The king is"}]
-            for body in [{}, {"system": "Be kind."}, {"tools": [self.TOOL]}, {"messages": said}, {"model": "shakespeare"}]:
+            for body in [{}, {"system": "Be kind."}, {"tools": [self.TOOL]}, {"messages": said}, {"model": "shakespeare"}, {"truncate_prompt_tokens": 5}]:
                 self.assertEqual(counted(**body), {"input_tokens": self.ask(server, **body)["usage"]["input_tokens"]}, body)
             self.assertEqual(counted(404, model="nobody")["error"]["type"], "not_found_error")
             self.assertIn("`messages`", counted(400, messages=[])["error"]["message"])

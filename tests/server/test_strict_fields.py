@@ -58,6 +58,11 @@ class Strict(ServerTest):
         many = {"type": "object", "properties": {"p%d" % i: {"type": "string", "format": "slug"} for i in range(100)}}
         answer = self.said("/v1/completions", {"prompt": "a", "max_tokens": 3, "response_format": {"type": "json_object", "schema": many}}, 200)
         self.assertLess(len(answer.headers["x-tenon-warnings"]), 1500)
+        self.assertRegex(json.loads(answer.headers["x-tenon-warnings"])[-1], r"^and \d\d more$")
+        long = {"type": "string", "format": "\u00e9" * 2000}
+        answer = self.said("/v1/completions", {"prompt": "a", "max_tokens": 3, "response_format": {"type": "json_object", "schema": long}}, 200)
+        self.assertTrue(json.loads(answer.headers["x-tenon-warnings"])[0].startswith("format '\u00e9"))
+        self.assertLess(len(answer.headers["x-tenon-warnings"]), 1500)
 
     def test_empty_forms_of_another_type(self):
         for field, values in [("regex", [[], {}]), ("guided_regex", [[], {}]), ("ebnf", [[], {}]), ("choice", [{}, []]),

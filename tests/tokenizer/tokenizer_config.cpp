@@ -235,6 +235,48 @@ BOOST_AUTO_TEST_CASE(flags_of_a_token_with_a_role) {
   };
   BOOST_TEST((bos(R"(, "lstrip": true, "rstrip": true)").encode("a <x> b", true) == Ids{64, 521, 65}));
   BOOST_TEST((bos("").encode("a <x> b", true) == Ids{64, 220, 521, 307}));
+  refused("gpt2", R"({"bos_token": ")" + std::string(300, 'a') + "\"}", kUnsupported, "bos_token");
+}
+
+// An object counts beside another addition of its token, unless the token has a role in a file with its flags.
+BOOST_AUTO_TEST_CASE(flags_of_a_token_that_is_added_twice) {
+  const std::string mask = R"({"__type": "AddedToken", "content": "<m>", "lstrip": true, "rstrip": true})";
+  const std::string role = R"("mask_token": )" + mask, more = R"("additional_special_tokens": [)" + mask + "]";
+  const auto ids = [&](const std::string& config, bool in_tokenizer_json, const std::string& added = "") {
+    fixtures::Folder folder;
+    auto json = nlohmann::json::parse(fixtures::read(fixtures::data() / "gpt2" / "tokenizer.json"));
+    auto entry = json["added_tokens"][0];
+    entry.update({{"id", 521}, {"content", "<m>"}});
+    if (in_tokenizer_json) json["added_tokens"].push_back(entry);
+    folder.write("tokenizer.json", json.dump());
+    folder.write("tokenizer_config.json", "{" + config + "}");
+    if (!added.empty()) folder.write("added_tokens.json", added);
+    return Tokenizer::load(folder.path()).encode("a <m> b", true);
+  };
+  const Ids strips{64, 521, 65}, plain{64, 220, 521, 307};
+  const std::string decoder = R"("added_tokens_decoder": {"521": {"content": "<m>", "special": true}}, )";
+  BOOST_TEST(ids(role, false, R"({"<m>": 521})") == strips);
+  BOOST_TEST(ids(more, false, R"({"<m>": 521})") == strips);
+  BOOST_TEST(ids(R"("mask_token": "<m>")", false, R"({"<m>": 521})") == plain);
+  BOOST_TEST(ids(more, true) == strips);
+  BOOST_TEST(ids(role, true) == plain);
+  BOOST_TEST(ids(decoder + more, true) == strips);
+  BOOST_TEST(ids(decoder + role, true) == plain);
+  BOOST_TEST(ids(R"("added_tokens_decoder": {}, )" + role, true) == strips);
+}
+
+// In transformers it is the default of pad_token.
+BOOST_AUTO_TEST_CASE(the_pad_token_of_padding) {
+  fixtures::Folder folder;
+  auto json = nlohmann::json::parse(fixtures::read(fixtures::data() / "gpt2" / "tokenizer.json"));
+  json["padding"] = {{"strategy", "BatchLongest"}, {"pad_token", "[PAD]"}};
+  folder.write("tokenizer.json", json.dump());
+  folder.write("tokenizer_config.json", R"({"additional_special_tokens": ["", "<a>"]})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  BOOST_TEST(tokenizer.pad().value() == 521);
+  BOOST_TEST(tokenizer.special("<a>").value() == 522);
+  folder.write("tokenizer_config.json", R"({"pad_token": null})");
+  BOOST_TEST(!Tokenizer::load(folder.path()).pad().has_value());
 }
 
 // Files of transformers before 4.34.
@@ -269,9 +311,11 @@ BOOST_AUTO_TEST_CASE(old_files_beside_a_config_without_added_tokens_decoder) {
       return error.kind() == kInvalid;
     });
   };
-  refused_by(R"({"<more>": 700})", "tokenizer_config.json with added_tokens.json: added_tokens_decoder.700");
+  refused_by(R"({"<more>": 700})", "tokenizer_config.json with added_tokens.json: added_tokens.json.700");
   refused_by(R"({"<more>": "5"})", "added_tokens.json: <more>");
+  refused_by(R"({"<b>": 521, "<a>": 521})", "added_tokens.json: <b>");
   refused_by("[]", "added_tokens.json");
+  BOOST_CHECK_THROW(with_files("{}", "[]", ""), tenon::Error);
 }
 
 BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {

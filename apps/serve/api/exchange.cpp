@@ -18,10 +18,10 @@ using tenon::Clock;
 using tenon::Event;
 using tenon::TimePoint;
 
-constexpr auto kLook = 50ms;         // so often somebody looks whether the client is still there
-constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
-constexpr auto kHeartbeat = 15s;     // a stream that has nothing to say says so
-constexpr std::size_t kWarningBytes = 1000;
+constexpr auto kLook = 50ms;                 // so often somebody looks whether the client is still there
+constexpr std::size_t kAtOnce = 32;          // events that an answer sent whole is woken for
+constexpr auto kHeartbeat = 15s;             // a stream that has nothing to say says so
+constexpr std::size_t kWarningBytes = 1000;  // clients and proxies take headers of some KiB
 
 // The same for all streams, so that the engine's threads are disturbed once for all of them.
 TimePoint tick_after(TimePoint moment, Clock::duration interval) {
@@ -29,17 +29,27 @@ TimePoint tick_after(TimePoint moment, Clock::duration interval) {
   return TimePoint((moment.time_since_epoch() / interval + 1) * interval);
 }
 
-// Prompts of one request share a form. A JSON list in ASCII, of which a long end is left out; empty: no warnings.
+// A JSON list in ASCII of what the answer's form does not enforce; empty: all of it is enforced. Long warnings are cut,
+// and the last one says how many are left out. Prompts of one request share a form.
 std::string warnings_of(const std::vector<tenon::Request>& requests) {
   const auto* const form =
       requests.empty() ? nullptr
                        : dynamic_cast<const tenon::constrain::CompiledConstraint*>(requests.front().constraint.get());
   if (form == nullptr) return {};
+  const auto text = [](const tenon::Json& json) {
+    return json.dump(-1, ' ', true, tenon::Json::error_handler_t::replace);
+  };
+  const std::vector<std::string> warnings = form->warnings();
   tenon::Json list = tenon::Json::array();
   std::size_t bytes = 0;
-  for (const std::string& warning : form->warnings())
-    if ((bytes += warning.size()) <= kWarningBytes) list.push_back(warning);
-  return list.empty() ? "" : list.dump(-1, ' ', true, tenon::Json::error_handler_t::replace);
+  for (const std::string& warning : warnings) {
+    const std::string cut = shown(warning, kWarningBytes / 8);
+    bytes += text(cut).size();
+    if (bytes > kWarningBytes) break;
+    list.push_back(cut);
+  }
+  if (list.size() < warnings.size()) list.push_back("and " + std::to_string(warnings.size() - list.size()) + " more");
+  return list.empty() ? "" : text(list);
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ void count_tokens(Serving& serving, const HttpRequest& asked, HttpResponse& resp
   ChatRequest request = parse_messages(asked.body, model.context(), /*writes=*/false);
   tell_ignored(response, serving, request.ignored);
   need_adapters(model, request.adapters, request.adapter_field);
-  const auto chat = model.chat_prompt(std::move(request.conversation), {}, request.prompt_field);
+  auto chat = model.chat_prompt(std::move(request.conversation), {}, request.prompt_field);
+  keep_last(chat.ids, request.truncate);
   answer_json(response, {{"input_tokens", chat.ids.size()}});
 }
 

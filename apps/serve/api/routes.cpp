@@ -22,6 +22,7 @@ constexpr const char* kFromPages[] = {"/",
                                       "/v1/chat/completions",
                                       "/v1/responses",
                                       "/v1/messages",
+                                      "/v1/messages/count_tokens",
                                       "/v1/models",
                                       "/v1/models/*",
                                       "/v1/embeddings",
@@ -35,7 +36,8 @@ constexpr const char* kFromPages[] = {"/",
                                       "/v1/score"};
 
 constexpr const char* kShownHeaders =
-    "x-request-id, x-ignored-fields, Retry-After, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-request-id, x-ignored-fields, x-tenon-warnings, Retry-After, x-ratelimit-limit-requests, "
+    "x-ratelimit-remaining-requests, "
     "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 
 // Exact origins alone, and never with credentials.

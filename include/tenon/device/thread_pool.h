@@ -103,7 +103,7 @@ class ThreadPool {
 #if defined(__x86_64__)
     _mm_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");  // some 20 ns, where `yield` takes one cycle
+    __asm__ volatile("isb" ::: "memory");  // waits longer than `yield`, which does nothing on many processors
 #endif
   }
 

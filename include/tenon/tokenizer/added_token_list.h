@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,7 @@ class AddedTokenList {
   AddedTokenList(Spellings& spellings, const Normalizer& normalizer, Ids ids)
       : spellings_(spellings), normalizer_(normalizer), ids_(ids), model_size_(spellings.size()), next_(model_size_) {}
 
-  // Reads a token. Error unsupported if it is too long. `special`: whatever the token says.
+  // Reads a token. Error unsupported if it is too long. `special`: the token is special even if its own flag is false.
   AddedToken read(const Fields& fields, int id, bool special = false) const {
     AddedToken token{.id = id, .text = fields.string("content")};
     token.special = fields.boolean("special", false) || special;
@@ -50,11 +51,7 @@ class AddedTokenList {
     token.lstrip = fields.boolean("lstrip", false);
     token.rstrip = fields.boolean("rstrip", false);
     if (token.text.empty()) fields.refuse("content", "a token is empty (\"\")");
-    // The size is checked first, because normalizing a long text can take gigabytes.
-    if (token.text.size() > AddedTokens::kMaxBytes || pattern_of(token).size() > AddedTokens::kMaxBytes)
-      throw Error(
-          Error::Kind::unsupported, fields.where("content"),
-          "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " + name(token));
+    check_length(token, fields, "content");
     return token;
   }
 
@@ -77,6 +74,7 @@ class AddedTokenList {
     else if (!known)
       spellings_.add(fields, key, token.text, token.id);
     if (!known) ++next_;
+    after_ = std::max(after_, token.id + 1);
     added_.push_back(token);
     flags_.emplace(token.text, std::move(token));
   }
@@ -98,17 +96,13 @@ class AddedTokenList {
   }
 
   // Later additions belong to a second call of the library's add_tokens, which counts from the highest id.
-  void begin_second_call() {
-    next_ = model_size_;
-    for (const auto& [text, token] : flags_)
-      if (token.id >= next_) next_ = token.id + 1;
-  }
+  void begin_second_call() { next_ = std::max(model_size_, after_); }
 
-  // Adds a token with a role, as transformers does with those that no file adds: one that the vocabulary lacks gets the
-  // next free id. Returns its id; none if the model has no row for it, or another token has this id. `fields`, `key`:
-  // where the token was read.
-  std::optional<TokenId> add_role(AddedToken token, const Fields& fields, const std::string& key) {
+  // Adds a special token, as transformers does. A token that the vocabulary lacks gets the next free id. Returns the
+  // id; none if the model has no row for it, or another token has it. `fields`, `key`: where the token was read.
+  std::optional<TokenId> add_special(AddedToken token, const Fields& fields, const std::string& key) {
     if (!flags_.contains(token.text)) {
+      check_length(token, fields, key);
       const auto known = spellings_.find(token.text);
       if (!known) begin_second_call();
       token.id = known.value_or(next_);
@@ -116,11 +110,19 @@ class AddedTokenList {
         spellings_.leave_out(token.text);
       else if (!known)
         spellings_.add(fields, key, token.text, token.id);
+      after_ = std::max(after_, token.id + 1);
       added_.push_back(token);
       flags_.emplace(token.text, token);
     }
     return spellings_.find(token.text);
   }
+
+  // Tokens whose flags stay when an object with the same text names a role.
+  void pin(const std::string& text) { pinned_.insert(text); }
+  void pin_all() {
+    for (const auto& [text, token] : flags_) pinned_.insert(text);
+  }
+  bool is_pinned(const std::string& text) const { return pinned_.contains(text); }
 
   // Adds the tokens with a role that were not added, as transformers does. They are searched in the raw text.
   void add_roles(const std::vector<SpecialToken>& roles) {
@@ -156,6 +158,14 @@ class AddedTokenList {
   }
 
  private:
+  // The size is checked first, because normalizing a long text can take gigabytes.
+  void check_length(const AddedToken& token, const Fields& fields, const std::string& key) const {
+    if (token.text.size() <= AddedTokens::kMaxBytes && pattern_of(token).size() <= AddedTokens::kMaxBytes) return;
+    throw Error(
+        Error::Kind::unsupported, fields.where(key),
+        "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " + name(token));
+  }
+
   static std::string name(const AddedToken& token) { return "\"" + printable(token.text, 60) + "\""; }
 
   // The text to search for. A normalized token is normalized as a text of its own, including the prefix.
@@ -169,8 +179,10 @@ class AddedTokenList {
   const Normalizer& normalizer_;
   Ids ids_;
   TokenId model_size_, next_;
+  TokenId after_ = 0;                                  // the highest id of an added token, plus 1
   std::vector<AddedToken> added_;                      // all additions, in order
   std::unordered_map<std::string, AddedToken> flags_;  // by text, with the last flags
+  std::unordered_set<std::string> pinned_;
 };
 
 }  // namespace tenon::detail

@@ -52,6 +52,8 @@ inline constexpr TokenizerClass kTokenizerClasses[] = {
 };
 
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+inline constexpr const char* kDecoder = "added_tokens_decoder";  // the field
+inline constexpr const char* kAddedTokensFile = "added_tokens.json";
 
 // The class for each model_type of config.json, if no file names a class (tokenization_auto.py).
 struct ModelTokenizer {
@@ -77,8 +79,8 @@ inline Json read_json_if_exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
 }
 
-// tokenizer_config.json, with what transformers reads beside an old one that has no added_tokens_decoder
-// (PreTrainedTokenizerBase._from_pretrained).
+// tokenizer_config.json. If it has no added_tokens_decoder, transformers also reads special_tokens_map.json and
+// added_tokens.json (PreTrainedTokenizerBase._from_pretrained).
 struct TokenizerConfig {
   Json members;
   std::string file = kTokenizerConfig;  // for errors: the names of all files
@@ -104,7 +106,8 @@ inline void apply_special_tokens_map(const std::filesystem::path& folder, Tokeni
   constexpr const char* kName = "special_tokens_map.json";
   constexpr const char* kMore = "additional_special_tokens";
   const Json map = read_json_if_exists(folder / kName);
-  if (!map.is_object() || map.empty()) return;
+  const Fields checked(map, kName);  // an error unless it is an object
+  if (map.empty()) return;
   config.file += std::string(" with ") + kName;
   for (const auto& [key, value] : map.items()) {
     if (key == kMore && value.is_array() && config.members.contains(kMore) && config.members[kMore].is_array())
@@ -114,30 +117,32 @@ inline void apply_special_tokens_map(const std::filesystem::path& folder, Tokeni
   }
 }
 
-// added_tokens.json, {"<pad>": 50257, ...}, is the added_tokens_decoder, except for what tokenizer.json adds itself.
+// added_tokens.json, {"<pad>": 50257, ...}, becomes a member of the form of added_tokens_decoder, without the ids that
+// tokenizer.json adds itself.
 inline void apply_added_tokens_file(const std::filesystem::path& folder, TokenizerConfig& config) {
-  constexpr const char* kName = "added_tokens.json";
-  const Json json = read_json_if_exists(folder / kName);
-  const Fields added(json, kName);
+  const Json json = read_json_if_exists(folder / kAddedTokensFile);
+  const Fields added(json, kAddedTokensFile);
   if (json.empty()) return;
-  config.file += std::string(" with ") + kName;
+  config.file += std::string(" with ") + kAddedTokensFile;
   const std::vector<std::string> special = special_texts(config.members);
   Json decoder = Json::object();
   for (const auto& [text, id] : json.items()) {
     const bool is_special = std::find(special.begin(), special.end(), text) != special.end();
     const int at = added.check_integer(text, id, 0, std::numeric_limits<int>::max());
-    decoder[std::to_string(at)] = {{"content", text}, {"special", is_special}, {"normalized", !is_special}};
+    Json& entry = decoder[std::to_string(at)];
+    if (!entry.is_null()) added.refuse(text, "has the id " + std::to_string(at) + ", which another token has, too");
+    entry = {{"content", text}, {"special", is_special}, {"normalized", !is_special}};
   }
   const Json tokenizer = read_json_if_exists(folder / "tokenizer.json");
   if (tokenizer.is_object() && tokenizer.contains("added_tokens"))
     for (const Json& each : tokenizer["added_tokens"])
       if (each.is_object() && each.contains("id") && each["id"].is_number_integer()) decoder.erase(each["id"].dump());
-  config.members["added_tokens_decoder"] = std::move(decoder);
+  config.members[kAddedTokensFile] = std::move(decoder);
 }
 
 inline TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   TokenizerConfig config{.members = read_json_if_exists(folder / kTokenizerConfig)};
-  if (!config.members.is_object() || config.members.contains("added_tokens_decoder")) return config;
+  if (!config.members.is_object() || config.members.contains(kDecoder)) return config;
   apply_special_tokens_map(folder, config);
   apply_added_tokens_file(folder, config);
   return config;
@@ -178,6 +183,16 @@ inline std::optional<AddedToken> token_named(const Fields& config, const std::st
   return AddedToken{.text = config.string(key), .special = true};
 }
 
+// An object is added again with its own flags: in transformers an AddedToken equals no string.
+inline std::optional<TokenId> add_named(AddedToken token, bool is_object, const Fields& config, const std::string& key,
+                                        AddedTokenList& list) {
+  const auto id = list.add_special(token, config, key);
+  const AddedToken* const known = list.find(token.text);
+  token.id = known->id;
+  if (is_object && !(*known == token)) list.add_again(std::move(token));
+  return id;
+}
+
 // Reads a field with special tokens without a role: a list, or an object from a name to a token.
 inline void read_more_special(const Fields& config, const char* field, AddedTokenList& list,
                               std::vector<SpecialToken>& special) {
@@ -187,9 +202,10 @@ inline void read_more_special(const Fields& config, const char* field, AddedToke
     config.refuse(field, "must be a list or an object, is " + Fields::describe(more));
   for (const auto& [name, value] : more.items()) {  // the name is the index in a list
     const std::string key = field + (more.is_array() ? "[" + name + "]" : "." + name);
+    if (value == "") continue;
     const AddedToken token = value.is_string() ? AddedToken{.text = value.get<std::string>(), .special = true}
                                                : list.read(Fields(value, config.file(), key), 0, /*special=*/true);
-    if (const auto id = list.add_role(token, config, key)) special.push_back({*id, token.text});
+    if (const auto id = add_named(token, value.is_object(), config, key, list)) special.push_back({*id, token.text});
   }
 }
 
@@ -217,7 +233,8 @@ inline void read_roles(const Fields& config, const TokenizerClass& names, const 
     if (!token && !config.json().contains(key) && !name.empty())
       token = AddedToken{.text = std::string(name), .special = true};
     if (!token || token->text.empty()) return std::nullopt;
-    const auto id = added.add_role(*token, config, key);
+    const bool is_object = config.has(key) && config.value(key).is_object();
+    const auto id = add_named(*token, is_object && !added.is_pinned(token->text), config, key, added);
     if (id) out.special.push_back({*id, token->text});
     return id;
   };
@@ -263,15 +280,18 @@ inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   return keys;
 }
 
-// Adds the tokens of added_tokens_decoder that the vocabulary lacks. The others get the flags of this file, as in
-// transformers.
+// Adds the tokens of added_tokens_decoder, or of added_tokens.json, that the vocabulary lacks. The others get the flags
+// of this file, as in transformers.
 inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
-  if (!config.has("added_tokens_decoder")) return;
+  const bool has_decoder = config.has(kDecoder);
+  if (!has_decoder) list.pin_all();  // tokens of tokenizer.json
+  if (!has_decoder && !config.has(kAddedTokensFile)) return;
   list.begin_second_call();
-  const Fields added = config.object("added_tokens_decoder");
+  const Fields added = config.object(has_decoder ? kDecoder : kAddedTokensFile);
   for (const auto& [id, key] : added_token_keys(added)) {
     const Fields fields = added.object(key);
     const AddedToken token = list.read(fields, id);
+    if (has_decoder) list.pin(token.text);
     const AddedToken* const known = list.find(token.text);
     if (!known) {
       list.add(token, added, key);

@@ -194,7 +194,8 @@ inline std::string token_bytes(TokenDecoder decoder, const std::string& spelling
   return unspell_spaces(spelling);
 }
 
-// Truncation and padding are options of a call in transformers, which ignores both members unless a call uses them.
+// Truncation and padding are options of a call in transformers. Without such a call, `padding` gives the pad token, and
+// nothing else counts.
 inline void check_top(const JsonNode& top) {
   top.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
             "decoder", "model"});
@@ -237,7 +238,10 @@ inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config,
   if (!is_unigram(model)) check_unknown(model, spellings);
   read_post_processor(top, spellings, out.pipeline);
 
-  read_config_beside_tokenizer_json(config, names, added, spellings, out);
+  TokenizerClass which = names;
+  const std::string pad = top->has("padding") ? top.object("padding")->string("pad_token", "") : "";
+  if (which.pad.empty()) which.pad = pad;
+  read_config_beside_tokenizer_json(config, which, added, spellings, out);
   added.add_roles(out.special);
   added.list_special(out);
   const auto bytes = [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); };

@@ -6,8 +6,8 @@
 
 namespace serve {
 
-// The body as one of /v1/chat/completions. Fields that both routes have are the chat's. `writes`: an answer is wanted,
-// for which max_tokens must be there. ApiError: malformed, invalid, bad_adapter_name.
+// The body as one of /v1/chat/completions. Fields that both routes have are the chat's. `writes`: whether the body must
+// have max_tokens. ApiError: malformed, invalid, bad_adapter_name.
 ChatRequest parse_messages(std::string_view body, const RequestContext& context, bool writes = true);
 
 }  // namespace serve
