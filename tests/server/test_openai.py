@@ -602,7 +602,7 @@ class Keys(ServerTest):
                 answer = self.server.ask(method, path, body)
                 self.assertEqual(answer.status, 401, path)
                 self.assertIn("x-request-id", answer.headers)
-                if path == "/v1/messages":
+                if path.startswith("/v1/messages"):
                     self.assertEqual(answer.json()["error"]["type"], "authentication_error")
                 elif path.startswith("/v1"):
                     error = answer.json()["error"]
