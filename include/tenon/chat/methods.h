@@ -49,6 +49,9 @@ inline bool has_method(const Value& value, std::string_view name) {
 }
 
 // Methods of one text.
+// `char` has no sign on Arm.
+inline bool is_ascii_byte(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
+
 class TextMethods {
  public:
   TextMethods(const MarkedText& self, std::string_view name, const Arguments& arguments, Meter& meter)
@@ -213,7 +216,7 @@ class TextMethods {
     if (is("isspace")) return parameters({}), all(is_space);
     if (is("isalpha")) return parameters({}), all([](char32_t c) { return char_class(c) == CharClass::letter; });
     if (is("isdecimal")) return parameters({}), all([&](char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; });
-    if (is("isascii")) return Value(std::all_of(self_.bytes.begin(), self_.bytes.end(), [](char c) { return c >= 0; }));
+    if (is("isascii")) return Value(std::all_of(self_.bytes.begin(), self_.bytes.end(), is_ascii_byte));
     if (is("islower") || is("isupper")) {
       bool found = false, other = false;
       for (std::size_t at = 0; at < self_.size(); at += character_bytes(self_.bytes, at)) {
@@ -226,7 +229,7 @@ class TextMethods {
     }
     if (is("isdigit") || is("isalnum")) {
       for (const char byte : self_.bytes)
-        if (byte < 0) refuse("the method " + std::string(name_) + " beyond ASCII");
+        if (!is_ascii_byte(byte)) refuse("the method " + std::string(name_) + " beyond ASCII");
       const bool digits = is("isdigit");
       return all([&](char32_t c) { return (c >= '0' && c <= '9') || (!digits && char_class(c) == CharClass::letter); });
     }
