@@ -48,10 +48,10 @@ inline bool has_method(const Value& value, std::string_view name) {
   return attributes_of(value).find(" " + std::string(name) + " ") != kNotFound;
 }
 
-// Methods of one text.
 // `char` has no sign on Arm.
 inline bool is_ascii_byte(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
 
+// Methods of one text.
 class TextMethods {
  public:
   TextMethods(const MarkedText& self, std::string_view name, const Arguments& arguments, Meter& meter)
