@@ -220,7 +220,7 @@ class Ceilings {
 
   static bool is_amx(Instruction i) { return i == Instruction::amx || i == Instruction::amx_bf16; }
 
-  void multiply(Instruction instruction) {
+  void multiply([[maybe_unused]] Instruction instruction) {
 #if defined(__x86_64__)
     if (is_amx(instruction)) return keep(amx::multiply_add(rounds() / 8, instruction == Instruction::amx_bf16));
     if (instruction == Instruction::vnni) return keep(avx512_vnni::multiply_add(rounds(), 1));
