@@ -156,18 +156,16 @@ void add_model_routes(HttpServer& http, Serving& serving) {
             [&](Request, Response response, From) { list_models(serving.model(), response); });
   add_plain(http, serving, "GET", "/v1/models/*",
             [&](Request request, Response response, From) { show_model(serving.model(), request.rest, response); });
-  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response, From caller) {
-    tokenize(serving, request, response, caller);
-    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
-  });
-  add_plain(http, serving, "POST", "/apply-template", [&](Request request, Response response, From caller) {
-    apply_template(serving, request, response, caller);
-    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
-  });
-  add_plain(http, serving, "POST", "/v1/messages/count_tokens", [&](Request request, Response response, From caller) {
-    count_tokens(serving, request, response, caller);
-    if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
-  });
+  using Handler = void (*)(Serving&, Request, Response, From);
+  const auto add_reading = [&](const char* path, Handler handle) {
+    add_plain(http, serving, "POST", path, [&serving, handle](Request request, Response response, From caller) {
+      handle(serving, request, response, caller);
+      if (caller.tenant) caller.tenant->tell(response, tenon::Clock::now());
+    });
+  };
+  add_reading("/tokenize", tokenize);
+  add_reading("/apply-template", apply_template);
+  add_reading("/v1/messages/count_tokens", count_tokens);
   add_plain(http, serving, "GET", "/lora-adapters",
             [&](Request, Response response, From) { list_adapters(serving.model(), response); });
   add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response, From) {

@@ -37,8 +37,8 @@ constexpr const char* kFromPages[] = {"/",
 
 constexpr const char* kShownHeaders =
     "x-request-id, x-ignored-fields, x-tenon-warnings, Retry-After, x-ratelimit-limit-requests, "
-    "x-ratelimit-remaining-requests, "
-    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
+    "x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
+    "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 
 // Exact origins alone, and never with credentials.
 void allow_origin(const HttpRequest& request, HttpResponse& response, const std::vector<std::string>& origins) {
