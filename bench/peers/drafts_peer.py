@@ -1,8 +1,10 @@
-"""Guesses of a peer from its own text: drafts_peer.py transformers|llama.cpp MODEL.gguf THREADS ROUNDS < prompts > rows
+"""Guesses of a peer from its own text.
 
-Prompts are JSON lines {"task", "ids", "tokens"}. For each, a JSON line: seconds a token of the whole answer without guesses and with
-them, medians of ROUNDS in turns, and whether the answer is the same. Greedy, and past the end of text. transformers computes in float32;
-llama.cpp computes with the file's own weights.
+    bench_drafts MODEL.gguf --prompts | python bench/peers/drafts_peer.py transformers|llama.cpp MODEL.gguf THREADS ROUNDS > rows
+
+Prompts are JSON lines {"task", "ids", "tokens", "eos"}. For each, a JSON line: seconds a token of the whole answer without guesses and with
+them, medians of ROUNDS in turns, and whether the answer is the same. Greedy, up to the end of text. transformers computes in float32;
+llama.cpp computes with the file's own weights: bench/peers/gguf_in_float32.py makes a file in float32.
 """
 import json
 import statistics
@@ -21,13 +23,13 @@ def transformers_runs():
     torch.set_num_threads(THREADS)
     path = pathlib.Path(MODEL)
     model = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32).eval()
-    model.generation_config.eos_token_id = [model.config.vocab_size]  # no token: texts have the asked length
 
     @torch.no_grad()
-    def run(ids, tokens, guesses):
+    def run(ids, tokens, eos, guesses):
         lookup = {"prompt_lookup_num_tokens": MOST_GUESSES} if guesses else {}
         x = torch.tensor([ids])
-        out = model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=tokens, do_sample=False, pad_token_id=0, **lookup)
+        out = model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=tokens, do_sample=False, pad_token_id=0,
+                             eos_token_id=eos, **lookup)
         return out[0, len(ids):].tolist()
     return run
 
@@ -41,10 +43,13 @@ def llamacpp_runs():
         return llama_cpp.Llama(MODEL, n_ctx=2048, n_threads=THREADS, n_threads_batch=THREADS, logits_all=True, verbose=False, **lookup)
     models = {guesses: made(guesses) for guesses in (False, True)}
 
-    def run(ids, tokens, guesses):
+    def run(ids, tokens, eos, guesses):
         models[guesses].reset()
-        stream = models[guesses].generate(ids, temp=0, reset=True)
-        return [token for token, _ in zip(stream, range(tokens))]
+        answer = []
+        for token in models[guesses].generate(ids, temp=0, reset=True):
+            answer.append(token)
+            if len(answer) == tokens or token in eos:
+                return answer
     return run
 
 
@@ -56,7 +61,7 @@ def main():
         for _ in range(ROUNDS):
             for guesses in (False, True):
                 begin = time.perf_counter()
-                answers[guesses] = run(prompt["ids"], prompt["tokens"], guesses)
+                answers[guesses] = run(prompt["ids"], prompt["tokens"], prompt["eos"], guesses)
                 seconds[guesses].append((time.perf_counter() - begin) / len(answers[guesses]))
         none, lookup = (1 / statistics.median(seconds[guesses]) for guesses in (False, True))
         print(json.dumps({"peer": PEER, "task": prompt["task"], "none_tok_s": round(none, 2), "guesses_tok_s": round(lookup, 2),

@@ -15,6 +15,7 @@
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
 #include "tenon/cache/window.h"
+#include "tenon/draft/first_of.h"
 #include "tenon/draft/prompt_lookup.h"
 #include "tenon/draft/suffix_draft.h"
 #include "tenon/engine/any_engine.h"

@@ -108,6 +108,23 @@ BOOST_AUTO_TEST_CASE(publishing_step_by_step_finds_as_much_as_at_once) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(shrinking_gives_back_whole_blocks_that_nobody_else_knows) {
+  BlockLedger<16> ledger(4, 64);
+  BOOST_TEST(ledger.grow(0, 50));
+  ledger.shrink(0, 60);  // more than it holds
+  BOOST_TEST(ledger.free_tokens() == 0);
+  ledger.shrink(0, 33);
+  BOOST_TEST(ledger.free_tokens() == 16);
+  ledger.shrink(0, 17);
+  BOOST_TEST(ledger.free_tokens() == 32);
+  BOOST_TEST(ledger.grow(0, 15));  // of the second block
+  BOOST_TEST(ledger.free_tokens() == 32);
+  ledger.shrink(7, 1);
+  BOOST_TEST(ledger.free_tokens() == 32);
+  ledger.release(0);
+  BOOST_TEST(ledger.blank_blocks() == 4);
+}
+
 BOOST_AUTO_TEST_CASE(a_fork_shares_whole_blocks_and_copies_the_one_it_will_write) {
   Ledger ledger(8, 100);
   compute(ledger, 1, text(10));

@@ -56,6 +56,26 @@ BOOST_AUTO_TEST_CASE(guesses_end_with_the_smaller_models_positions) {
   BOOST_TEST(guesses.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(texts_of_other_salts_and_groups_share_no_prefix) {
+  const auto small = std::make_shared<Small>(random_checkpoint(tiny_gpt2(), 9));
+  ModelDraft draft(small, 1);
+  std::vector<TokenId> text;
+  for (TokenId i = 0; i < 40; ++i) text.push_back(i);
+  const auto hits = [&](std::string_view group, std::string_view salt) {
+    std::vector<TokenId> guesses;
+    DraftWriter out(guesses, 1, small->config().vocab);
+    const auto before = small->stats().prefix_hit_tokens;
+    draft.draft({text, 40, group, salt}, out);
+    return small->stats().prefix_hit_tokens - before;
+  };
+  BOOST_TEST(hits("", "") == 0u);
+  BOOST_TEST(hits("", "") > 0u);
+  BOOST_TEST(hits("", "mine") == 0u);  // a client without a number of its own
+  BOOST_TEST(hits("", "mine") > 0u);
+  BOOST_TEST(hits("group", "mine") == 0u);
+  BOOST_TEST(hits("", "yours") == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(without_a_model_nothing_is_guessed) {
   BOOST_TEST(testing::draft_laws(ModelDraft<Small>{}).empty());
 }

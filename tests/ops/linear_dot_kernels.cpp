@@ -27,16 +27,20 @@ namespace {
 
 // All sets for a layout but plain C++.
 template <class Layout>
-constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets{{{DotIsa::avx2, "AVX2"},
+constexpr std::array<std::pair<DotIsa, const char*>, 5> kSets{{{DotIsa::neon, "NEON with dot products"},
+                                                               {DotIsa::avx2, "AVX2"},
                                                                {DotIsa::avx2_vnni, "AVX-VNNI"},
                                                                {DotIsa::avx512, "AVX-512 with VNNI"},
                                                                {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 template <>
-constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Pairs>{
-    {{DotIsa::avx2, "AVX2"}, {DotIsa::avx512_fma, "AVX-512 with VNNI"}, {DotIsa::avx512, "AVX-512 with BF16"}}};
+constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets<BFloat16Pairs>{{{DotIsa::neon, "NEON with dot products"},
+                                                                              {DotIsa::avx2, "AVX2"},
+                                                                              {DotIsa::avx512_fma, "AVX-512 with VNNI"},
+                                                                              {DotIsa::avx512, "AVX-512 with BF16"}}};
 template <>
-constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Blocks>{
-    {{DotIsa::avx2, "AVX2"},
+constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets<BFloat16Blocks>{
+    {{DotIsa::neon, "NEON with dot products"},
+     {DotIsa::avx2, "AVX2"},
      {DotIsa::avx512_fma, "AVX-512 with VNNI"},
      {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 
@@ -158,7 +162,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_device_takes_what_it_has_and_no_more_than_it_may
     const DotIsa taken = cpu::dot_isa<Layout>(isa);
     BOOST_TEST(cpu::has_dot_isa<Layout>(taken));
     BOOST_TEST((isa == Isa::avx512 || taken <= DotIsa::avx2_vnni));
-    BOOST_TEST((isa == Isa::portable || taken != DotIsa::portable));
+    const bool lacks_sdot = isa == Isa::neon && !cpu::dot_features().neon_dot;
+    BOOST_TEST((isa == Isa::portable || lacks_sdot || taken != DotIsa::portable));
   }
 }
 
@@ -183,6 +188,8 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   unpaired.avx512_bf16 = false;  // as under some hypervisors: rounding to bfloat16 is an instruction of AVX-512
   for (const Processor& each :
        {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
+        {"Cortex-A72", with(Isa::neon), DotIsa::portable, DotIsa::portable, DotIsa::portable},
+        {"Neoverse N1", with(Isa::neon, &F::neon_dot), DotIsa::neon, DotIsa::neon, DotIsa::neon},
         {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
         {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512,
          DotIsa::avx512_fma, DotIsa::avx512_fma},

@@ -57,6 +57,8 @@ BOOST_AUTO_TEST_CASE(right_guesses_are_in_the_cache_and_wrong_ones_are_not) {
   BOOST_TEST(s.cached == 8);
   BOOST_TEST(s.pending() == 1);
   BOOST_TEST(s.reserved == 9);  // of the wrong guess, for the next token
+  queue.plan(ledger, 512, {});
+  BOOST_TEST(ledger.slot(0).tokens == 9);
   BOOST_TEST(verify(queue, ledger, {4}, {4, 5}) == 1);
   BOOST_TEST(s.tokens.size() == 11u);
   BOOST_TEST(s.cached == 10);
@@ -75,6 +77,25 @@ BOOST_AUTO_TEST_CASE(guesses_have_room_in_the_cache) {
   queue.plan(ledger, 512, {});
   BOOST_TEST(ledger.free_tokens() == 0);
   BOOST_TEST(queue.guess(0, Tokens{1, 2, 3, 4}, ledger) == 2);  // 13 + 1 + 2 of 16
+}
+
+// Wrong guesses kept their blocks, and the newer sequence was preempted for want of one.
+BOOST_AUTO_TEST_CASE(wrong_guesses_leave_their_blocks_to_others) {
+  BlockLedger<16> ledger(4, 64);
+  RequestQueue<ContinuousPolicy> queue;
+  queue.add({.tokens = text(9), .max_new_tokens = 30}, ledger);
+  queue.add({.tokens = text(31), .max_new_tokens = 30}, ledger);
+  step(queue, ledger);
+  const Plan& plan = queue.plan(ledger, 512, {});
+  BOOST_TEST(queue.guess(0, Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, ledger) == 10);
+  BOOST_TEST(ledger.free_tokens() == 0);
+  queue.commit(plan, ledger);
+  queue.append(0, 70);
+  queue.append(1, 70);
+  queue.plan(ledger, 512, {});  // the other sequence needs a third block
+  BOOST_TEST(queue.sequence(1).reserved == 33);
+  BOOST_TEST(queue.sequence(1).preemptions == 0);
+  BOOST_TEST(ledger.blocks(0).size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_step_that_failed_leaves_no_guesses) {

@@ -58,6 +58,16 @@ class BlockLedger {
     tables_.erase(found);
   }
 
+  /// ShrinksSequences. Blocks in the index stay.
+  void shrink(SeqId seq, int tokens) {
+    const auto found = tables_.find(seq);
+    if (found == tables_.end() || tokens >= found->second.tokens) return;
+    Table& table = found->second;
+    const auto kept = static_cast<std::size_t>(std::max(blocks_of(tokens), table.published));
+    for (; table.blocks.size() > kept; table.blocks.pop_back()) drop(table.blocks.back());
+    table.tokens = tokens;
+  }
+
   // ---- ReusesPrefixes: whole blocks only, found by a chained hash and then compared token by token.
 
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
@@ -189,6 +199,6 @@ class BlockLedger {
   std::vector<BlockCopy> copies_;    // to be made
   std::vector<std::int32_t> found_;  // scratch of reuse
 };
-static_assert(ReusesPrefixes<BlockLedger<16>> && ForksSequences<BlockLedger<16>>);
+static_assert(ReusesPrefixes<BlockLedger<16>> && ForksSequences<BlockLedger<16>> && ShrinksSequences<BlockLedger<16>>);
 
 }  // namespace tenon

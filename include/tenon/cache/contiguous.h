@@ -45,6 +45,12 @@ class ContiguousLedger {
     taken_.erase(found);
   }
 
+  /// ShrinksSequences. The slot stays.
+  void shrink(SeqId seq, int tokens) {
+    const auto found = taken_.find(seq);
+    if (found != taken_.end()) found->second.tokens = std::min(found->second.tokens, tokens);
+  }
+
   /// The slot of a sequence.
   struct Slot {
     std::int32_t slot = -1;

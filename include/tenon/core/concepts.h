@@ -154,6 +154,13 @@ concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, Se
   { state.held_at_most(tokens) } -> std::convertible_to<int>;
 };
 
+/// Refinement: takes room back that wrong guesses had. After `shrink(seq, tokens)` a sequence has room for its first
+/// `tokens` tokens alone, and these stay as they are. No token that was published or forked is taken back.
+template <class L>
+concept ShrinksSequences = CacheLedger<L> && requires(L ledger, SeqId seq, int tokens) {
+  { ledger.shrink(seq, tokens) } -> std::same_as<void>;
+};
+
 /// The shape of all keys and values of a model.
 struct KvShape {
   int layers = 0, heads = 0, head_dim = 0;  ///< heads of keys and values
@@ -314,9 +321,9 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
 
 // ---- Draft<P>: which tokens are guessed and then verified in one step. Guesses change no answer.
 
-/// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called once for each text that gets its
-/// next token in a step, on the engine's thread. Its time adds to the step's. Where it throws, the text gets no guesses
-/// from then on.
+/// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called at most once a step for each text
+/// that gets its next token, on the engine's thread: not before its first token, and not where the request's prediction
+/// or its constraint has guessed. Its time adds to the step's. Where it throws, the text gets no guesses from then on.
 template <class P>
 concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&
     requires(P p, const DraftState& state, DraftWriter& out) {

@@ -17,6 +17,8 @@ struct DraftState {
   /// from others of its group, because the number of accepted guesses reveals their content. Empty: the text stands
   /// alone.
   std::string_view group = {};
+  /// Options::cache_salt. A policy that runs another engine gives it on, so that texts share no prefixes there, either.
+  std::string_view cache_salt = {};
 };
 
 /// Collects the tokens that may follow a text, in their order.

@@ -29,7 +29,8 @@ TENON_INLINE void ActiveRequests::open(RequestId id, const PreparedRequest& requ
     }
     outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, request.constraint(),
                          request.logits_processor(), request.pool(),
-                         GuessRecord(request.prediction(), request.guess_group()), request.receipt().get());
+                         GuessRecord(request.prediction(), request.guess_group(), request.options().cache_salt),
+                         request.receipt().get());
   }
 }
 

@@ -98,7 +98,7 @@ class Drafter {
         (output.constraint() &&
          fill(GuessSource::constraint, settings.tokens, [&](DraftWriter& out) { output.constraint()->guess(out); })) ||
         (s.generated() > 0 && fill(GuessSource::policy, settings.tokens, [&](DraftWriter& out) {
-           policy.draft({text, s.prompt_tokens, record.group()}, out);
+           policy.draft({text, s.prompt_tokens, record.group(), record.cache_salt()}, out);
          }));
     if (!any || guesses_.empty()) return;
     slices_.push_back(slice);

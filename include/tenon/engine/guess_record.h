@@ -23,9 +23,9 @@ inline constexpr std::size_t kGuessSources = 3;
 class GuessRecord {
  public:
   GuessRecord() = default;
-  /// prediction: Request::prediction, or null. group: DraftState::group.
-  GuessRecord(std::shared_ptr<const std::vector<TokenId>> prediction, std::string group)
-      : prediction_(std::move(prediction)), group_(std::move(group)) {}
+  /// prediction: Request::prediction, or null. group, cache_salt: as in DraftState.
+  GuessRecord(std::shared_ptr<const std::vector<TokenId>> prediction, std::string group, std::string cache_salt)
+      : prediction_(std::move(prediction)), group_(std::move(group)), cache_salt_(std::move(cache_salt)) {}
 
   /// Request::prediction; empty: none.
   std::span<const TokenId> prediction() const {
@@ -33,6 +33,8 @@ class GuessRecord {
   }
   /// DraftState::group.
   const std::string& group() const { return group_; }
+  /// DraftState::cache_salt.
+  const std::string& cache_salt() const { return cache_salt_; }
 
   /// Replaces the guesses.
   void offer(std::span<const TokenId> tokens, GuessSource source) {
@@ -58,8 +60,11 @@ class GuessRecord {
     next_ = right ? next_ + 1 : offered_.size();
   }
 
-  /// No guesses from now on.
-  void stop() { stopped_ = true; }
+  /// No guesses from now on. Those that are not verified yet do not count.
+  void stop() {
+    stopped_ = true;
+    taken_ = next_;
+  }
   bool stopped() const { return stopped_; }
 
   /// The probability that a guess of the source that offered them is right if those before it are.
@@ -85,7 +90,7 @@ class GuessRecord {
   };
 
   std::shared_ptr<const std::vector<TokenId>> prediction_;
-  std::string group_;
+  std::string group_, cache_salt_;
   std::vector<TokenId> offered_;
   GuessSource source_ = GuessSource::policy;  // of offered_
   std::size_t next_ = 0;                      // the first that is not verified

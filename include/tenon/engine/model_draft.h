@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,8 +17,8 @@ namespace tenon {
 
 /// Guesses what a smaller model of the same vocabulary writes greedily. Engine: the smaller model's engine, or
 /// AnyEngine. It runs between the steps of the engine that verifies. Its prefix cache keeps the texts, so that a guess
-/// reads the last block of a text alone; without prefix reuse it reads the whole text. Groups (DraftState::group) share
-/// no prefixes there.
+/// reads the last block of a text alone; without prefix reuse it reads the whole text. Groups (DraftState::group), and
+/// texts of different DraftState::cache_salt, share no prefixes there.
 template <class Engine>
 class ModelDraft {
  public:
@@ -33,9 +34,10 @@ class ModelDraft {
     const int room = positions > 0 ? positions - known : std::numeric_limits<int>::max();
     const int most = std::min({tokens_, out.room(), room});
     if (most <= 0) return;
+    const std::string_view salt = state.group.empty() ? state.cache_salt : state.group;
     const Completion guessed = engine_->complete(
         Request{.input_ids = {state.text.begin(), state.text.end()},
-                .options = {.max_new_tokens = most, .ignore_eos = true, .cache_salt = std::string(state.group)}});
+                .options = {.max_new_tokens = most, .ignore_eos = true, .cache_salt = std::string(salt)}});
     for (const TokenId token : guessed.ids)
       if (!out.add(token)) return;
   }

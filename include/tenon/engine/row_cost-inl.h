@@ -20,6 +20,11 @@ TENON_INLINE void RowCost::measure(int rows, double seconds) {
     if (step_ - steps_[i] > kMostAge) seconds_[i] = 0;
 }
 
+TENON_INLINE bool RowCost::knows(int rows) const {
+  const auto last = seconds_.begin() + std::min(rows, kMostRows) + 1;
+  return std::any_of(seconds_.begin(), last, [](double seconds) { return seconds > 0; });
+}
+
 TENON_INLINE double RowCost::of(int rows) const {
   int below = std::min(rows, kMostRows), above = std::max(rows, 1);
   while (below > 0 && seconds_[static_cast<std::size_t>(below)] == 0) --below;
@@ -51,6 +56,7 @@ inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const
 
 TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost) {
   constexpr double kMostDelay = 1.02;
+  if (step.gain > 0 && !cost.knows(step.rows)) return;
   std::vector<double> chances;
   for (const DraftOffer& offer : offers) chances.push_back(offer.chance);
   std::vector<double> expected(offers.size(), 1);  // tokens of each sequence in this step

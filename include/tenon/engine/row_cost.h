@@ -19,6 +19,9 @@ class RowCost {
   /// A step has taken this long. Steps of more than kMostRows rows are not measured.
   void measure(int rows, double seconds);
 
+  /// Whether of() rests on a measurement of at most this many rows. Without one it may be far too high.
+  bool knows(int rows) const;
+
   /// The estimate, in a unit of its own: only ratios mean something. rows: 1 or more. It is linear between measured
   /// numbers of rows. Beyond them each row adds the share kRowShare of the nearest.
   double of(int rows) const;
@@ -49,7 +52,8 @@ struct StepToDraft {
 };
 
 /// Chooses how many guesses of each offer are verified: as many as give most tokens a second. No sequence of the step
-/// may be expected to get its tokens more than 2 % slower than without guesses.
+/// may be expected to get its tokens more than 2 % slower than without guesses. So none are taken before a step without
+/// guesses was measured.
 void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost);
 
 }  // namespace tenon

@@ -72,6 +72,16 @@ struct CacheRoom {
     }
   }
 
+  /// Gives back the room of wrong guesses. A sequence beyond the bound on preemptions keeps its room to its end.
+  template <CacheLedger L>
+  void shrink([[maybe_unused]] L& ledger, [[maybe_unused]] Sequence& s) const {
+    if constexpr (ShrinksSequences<L>) {
+      if (s.reserved <= s.known() || !s.preemptible()) return;
+      ledger.shrink(s.seq, s.known());
+      s.reserved = s.known();
+    }
+  }
+
   /// Lets other sequences find the first `tokens` tokens of this one, which are cached, from now on.
   template <CacheLedger L>
   void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s, [[maybe_unused]] int tokens) const {

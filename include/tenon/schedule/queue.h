@@ -357,13 +357,18 @@ class RequestQueue {
     s.computed = std::max(s.computed, after);
   }
 
-  // Forgets guesses of a step that failed, and positions before the windows of right guesses. Where nothing outlives a
-  // step, room reserved for a step that failed must not either.
+  // Forgets guesses of a step that failed, the room of wrong ones, and positions before the windows of right ones.
+  // Where nothing outlives a step, room reserved for a step that failed must not either.
   template <CacheLedger L>
   void begin_step(L& ledger) {
     for (Sequence* s : running_) {
       s->forget_guesses();
-      keeps_tokens() ? room_.trim(ledger, *s, s->cached) : room_.give_back(ledger, *s);
+      if (!keeps_tokens()) {
+        room_.give_back(ledger, *s);
+        continue;
+      }
+      room_.trim(ledger, *s, s->cached);
+      room_.shrink(ledger, *s);
     }
   }
 

@@ -88,6 +88,8 @@ class CacheTrial {
              "cache: releasing an unknown sequence does nothing");
       } else if (TrimsSequences<Ledger> && random.between(0, 2) == 0) {
         trim(random, seq);
+      } else if (ShrinksSequences<Ledger> && random.between(0, 3) == 0) {
+        shrink(random, seq);
       } else {
         grow(seq, random.between(0, 9) == 0 ? ledger_.capacity_tokens() : random.between(1, 40));
       }
@@ -133,6 +135,28 @@ class CacheTrial {
       note(broken_, found != live_.end() || ledger_.free_tokens() == before,
            "cache: trimming an unknown sequence does nothing");
       note(broken_, most > 0 || ledger_.free_tokens() == before, "cache: trim passes nothing that a row sees");
+    }
+  }
+
+  // Shrinks to as many tokens as it holds, or fewer. What it gave back can be taken again.
+  void shrink([[maybe_unused]] Random& random, [[maybe_unused]] SeqId seq) {
+    if constexpr (ShrinksSequences<Ledger>) {
+      const int before = ledger_.free_tokens();
+      const auto found = live_.find(seq);
+      if (found == live_.end()) {
+        ledger_.shrink(seq, 1);
+        note(broken_, ledger_.free_tokens() == before, "cache: shrinking an unknown sequence does nothing");
+        return;
+      }
+      const int held = found->second, kept = random.between(1, held);
+      ledger_.shrink(seq, kept);
+      found->second = kept;
+      note(broken_, ledger_.free_tokens() >= before, "cache: shrink takes nothing from what is free");
+      if (random.between(0, 1) == 0) return;
+      note(broken_, ledger_.grow(seq, held - kept), "cache: a sequence grows into the room that it gave back");
+      note(broken_, ledger_.free_tokens() == before, "cache: room that was given back is taken once");
+      found->second = held;
+      if (P::keeps_tokens) tag(seq, kept);
     }
   }
 

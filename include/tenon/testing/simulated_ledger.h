@@ -39,6 +39,8 @@ class SimulatedLedger {
 
   // ---- without a window
 
+  void shrink(SeqId seq, int tokens) { ledger_->shrink(seq, tokens); }
+
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
     return ledger_->match(tokens, identity);
   }
@@ -108,6 +110,7 @@ class SimulatedLedger {
     virtual int reuse(SeqId, std::span<const TokenId>, std::string_view) { return 0; }
     virtual void publish(SeqId, std::span<const TokenId>, std::string_view) {}
     virtual bool fork(SeqId, SeqId, int) { return false; }
+    virtual void shrink(SeqId, int) {}
     virtual std::span<const BlockCopy> copies() const { return {}; }
     virtual void clear_copies() {}
     virtual void forget_prefixes() {}
@@ -145,6 +148,7 @@ class SimulatedLedger {
       ledger.publish(seq, tokens, identity);
     }
     bool fork(SeqId parent, SeqId child, int tokens) override { return ledger.fork(parent, child, tokens); }
+    void shrink(SeqId seq, int tokens) override { ledger.shrink(seq, tokens); }
     std::span<const BlockCopy> copies() const override { return ledger.copies(); }
     void clear_copies() override { ledger.clear_copies(); }
     void forget_prefixes() override { ledger.forget_prefixes(); }
@@ -202,7 +206,8 @@ class SimulatedLedger {
   SeqId spared_ = kNoParent;
   bool ran_dry_ = false;
 };
-static_assert(ReusesPrefixes<SimulatedLedger> && ForksSequences<SimulatedLedger> && !TrimsSequences<SimulatedLedger>);
+static_assert(ReusesPrefixes<SimulatedLedger> && ForksSequences<SimulatedLedger> && ShrinksSequences<SimulatedLedger> &&
+              !TrimsSequences<SimulatedLedger>);
 static_assert(TrimsSequences<SimulatedLedger::Trimming> && !ForksSequences<SimulatedLedger::Trimming>);
 
 }  // namespace tenon::testing::detail

@@ -5,6 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include "tenon/core/require.h"
@@ -38,6 +41,10 @@ TENON_INLINE const DotFeatures& dot_features() {
     const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0;
     found.amx_int8 = tiles && (d & kBytes) != 0;
     found.amx_bf16 = tiles && (d & kPairs) != 0;
+#elif defined(__aarch64__) && defined(__linux__)
+    found.neon_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+    found.neon_dot = true;
 #endif
     return found;
   }();

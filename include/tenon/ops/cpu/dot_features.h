@@ -6,8 +6,8 @@
 namespace tenon::cpu {
 
 /// Sets of kernels that round activations. A processor with AVX-512 may lack VNNI or BF16, and one without AVX-512 may
-/// have AVX-VNNI.
-enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
+/// have AVX-VNNI. neon needs the dot products of Armv8.2.
+enum class DotIsa { portable, neon, avx2, avx2_vnni, avx512_fma, avx512, amx };
 
 /// Asks Linux for AMX's tile registers, once per process. The permission holds for the whole process and cannot be
 /// returned.
@@ -22,6 +22,7 @@ struct DotFeatures {
   Isa isa = Isa::portable;
   bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
   bool amx_int8 = false, amx_bf16 = false;
+  bool neon_dot = false;                              ///< sdot (Armv8.2, FEAT_DotProd)
   bool slow_bf16 = false;                             ///< two fused multiply-adds beat vdpbf16ps (CpuTuning::slow_bf16)
   bool (*may_use_tiles)() = request_tile_permission;  ///< called only where tiles would be used
 };

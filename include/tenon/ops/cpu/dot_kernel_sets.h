@@ -121,6 +121,24 @@ using namespace avx512_dot;
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
 #endif
+#elif defined(__aarch64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=armv8.2-a+dotprod")
+#endif
+namespace neon_dot {
+using namespace neon;
+#include "tenon/ops/cpu/simd/dot_neon.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace neon_dot
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
 #endif
 
 }  // namespace tenon::cpu

@@ -24,6 +24,8 @@ const DotKernels<Layout>& dot_kernels_of([[maybe_unused]] DotIsa isa) {
     if (isa == DotIsa::avx2_vnni) return avx2_vnni::dot_table<Layout>();
   }
   if (isa >= DotIsa::avx2) return avx2_dot::dot_table<Layout>();
+#elif defined(__aarch64__)
+  if (isa == DotIsa::neon) return neon_dot::dot_table<Layout>();
 #endif
   return portable::dot_table<Layout>();
 }

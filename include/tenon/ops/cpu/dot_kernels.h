@@ -1,5 +1,5 @@
 // The inner loops of matrix products that round activations, for AMX, AVX-512 with VNNI and BF16, AVX2 with and without
-// VNNI, and plain C++. Apart from ops/cpu/kernels.h, because only programs that name such a weight format should
+// VNNI, NEON, and plain C++. Apart from ops/cpu/kernels.h, because only programs that name such a weight format should
 // compile them.
 #pragma once
 #include <initializer_list>
@@ -40,6 +40,8 @@ bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features(), const
       return !kOfPairs<Layout> && features.isa >= Isa::avx2 && features.avx_vnni;
     case DotIsa::avx2:
       return features.isa >= Isa::avx2;
+    case DotIsa::neon:
+      return features.isa == Isa::neon && features.neon_dot;
     case DotIsa::portable:
       break;
   }
@@ -55,7 +57,8 @@ DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features(), const Layo
     }
     return DotIsa::portable;
   };
-  if (isa == Isa::portable || isa == Isa::neon) return DotIsa::portable;
+  if (isa == Isa::portable) return DotIsa::portable;
+  if (isa == Isa::neon) return first_of({DotIsa::neon});
   if (isa == Isa::avx2) return first_of({DotIsa::avx2_vnni, DotIsa::avx2});
   if (features.slow_bf16)
     return first_of({DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512, DotIsa::avx2_vnni, DotIsa::avx2});
