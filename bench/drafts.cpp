@@ -237,7 +237,8 @@ int main(int argc, char** argv) try {
   if (files.tokenizer == nullptr) throw std::runtime_error(arguments.model + ": has no tokenizer");
   const bool is_llama = model_type_of(files) == Llama::model_type;
   if (arguments.prompts) {
-    print_prompts(arguments, tasks, files, is_llama ? configure<Llama>(files).eos : configure<Gpt2>(files).eos);
+    print_prompts(arguments, tasks, files,
+                  (is_llama ? Llama::configure(*files.config) : Gpt2::configure(*files.config)).eos);
     return 0;
   }
   const bool equal =

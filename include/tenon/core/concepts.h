@@ -321,9 +321,10 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
 
 // ---- Draft<P>: which tokens are guessed and then verified in one step. Guesses change no answer.
 
-/// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called at most once a step for each text
-/// that gets its next token, on the engine's thread: not before its first token, and not where the request's prediction
-/// or its constraint has guessed. Its time adds to the step's. Where it throws, the text gets no guesses from then on.
+/// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called on the engine's thread, at most once
+/// a step for each text that gets its next token. It is not asked before the first token, nor where the request's
+/// prediction or its constraint has guessed. Its time adds to the step's. Where it throws, the text gets no guesses
+/// from then on.
 template <class P>
 concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&
     requires(P p, const DraftState& state, DraftWriter& out) {

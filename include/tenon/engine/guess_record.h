@@ -60,7 +60,7 @@ class GuessRecord {
     next_ = right ? next_ + 1 : offered_.size();
   }
 
-  /// No guesses from now on. Those that are not verified yet do not count.
+  /// No guesses from now on. Guesses that are not verified yet do not count.
   void stop() {
     stopped_ = true;
     taken_ = next_;

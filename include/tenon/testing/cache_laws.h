@@ -138,7 +138,7 @@ class CacheTrial {
     }
   }
 
-  // Shrinks to as many tokens as it holds, or fewer. What it gave back can be taken again.
+  // Shrinks a sequence to as many tokens as it holds, or fewer. It may take the room again.
   void shrink([[maybe_unused]] Random& random, [[maybe_unused]] SeqId seq) {
     if constexpr (ShrinksSequences<Ledger>) {
       const int before = ledger_.free_tokens();
