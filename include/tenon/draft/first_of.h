@@ -25,8 +25,8 @@ class FirstOf {
 
   /// Every policy that learns texts learns this one.
   void learn(const DraftState& state) requires(LearnsTexts<P> || ...) {
-    const auto show = [&](auto& policy) {
-      if constexpr (requires { policy.learn(state); }) policy.learn(state);
+    const auto show = [&]<class Policy>(Policy& policy) {
+      if constexpr (LearnsTexts<Policy>) policy.learn(state);
     };
     std::apply([&](auto&... policy) { (show(policy), ...); }, policies_);
   }
