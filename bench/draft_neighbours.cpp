@@ -128,6 +128,8 @@ int main(int argc, char** argv) try {
   bool equal = measure<Float32>("float32", files, rounds);
   equal = measure<BFloat16>("bfloat16", files, rounds) && equal;
   equal = measure<ZeroPointInt8Act8>("int8_act8", files, rounds) && equal;
+  equal = measure<ZeroPointInt8>("int8", files, rounds) && equal;
+  equal = measure<GroupInt4>("int4", files, rounds) && equal;
   std::printf("%s\n", equal ? "all answers are equal" : "ANSWERS DIFFER");
   return equal ? 0 : 1;
 } catch (const std::exception& error) {
