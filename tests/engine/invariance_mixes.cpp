@@ -1,5 +1,6 @@
 // Random mixes of all engines and requests: each answer must equal, to the bit, the one that its request gets alone.
-// The tests run 200 mixes, with the label `full` 2,000. scripts/check-invariance runs 10,000: it passes `-- --mixes N --seed S` to this program.
+// The tests run 200 mixes, with the label `full` 2,000. scripts/check-invariance runs 10,000: it passes `-- --mixes N
+// --seed S` to this program.
 #define BOOST_TEST_MODULE engine_invariance_mixes
 #include <boost/test/unit_test.hpp>
 
