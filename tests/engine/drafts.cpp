@@ -35,6 +35,13 @@ struct Throws {
   }
 };
 
+// Guesses nothing, and keeps the salts of what it sees.
+struct KeepsSalts {
+  static inline std::vector<std::string> drafted = {}, learnt = {};
+  void draft(const DraftState& state, DraftWriter&) const { drafted.emplace_back(state.cache_salt); }
+  void learn(const DraftState& state) const { learnt.emplace_back(state.cache_salt); }
+};
+
 Request request(std::vector<TokenId> prompt, int choices = 1) {
   return {.input_ids = std::move(prompt),
           .options = {.max_new_tokens = 30, .temperature = 0.9f, .seed = 3, .ignore_eos = true, .n = choices}};
@@ -155,6 +162,17 @@ struct Fixed {
   }
 };
 static_assert(GuessesTokens<Fixed>);
+
+BOOST_AUTO_TEST_CASE(a_policy_gets_the_salt_of_a_text) {
+  Engine<Gpt2, Draft<KeepsSalts>> engine(files());
+  Request asked = request({5, 6, 7});
+  asked.options.max_new_tokens = 3;
+  asked.options.cache_salt = "mine";
+  asked.options.client = 1;
+  engine.complete(asked);
+  BOOST_TEST(KeepsSalts::drafted == (std::vector<std::string>{"mine", "mine"}), boost::test_tools::per_element());
+  BOOST_TEST(KeepsSalts::learnt == std::vector<std::string>{"mine"}, boost::test_tools::per_element());
+}
 
 BOOST_AUTO_TEST_CASE(what_a_constraint_forces_comes_in_one_step) {
   Engine<Gpt2> engine(files(), {.draft_gain = 0});

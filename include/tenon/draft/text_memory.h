@@ -31,7 +31,7 @@ class TextMemory {
   /// half of the group goes.
   void add(std::string_view group, std::span<const TokenId> text) {
     const std::size_t most = std::min(most_bytes_ / kBytesOfToken / 2, kMostOfGroup);
-    text = text.last(std::min({text.size(), most / 2, kMostOfText}));
+    text = text.last(std::min(text.size(), most / 2));
     if (text.size() <= ngram_) return;
     Group& in = groups_[std::string(group)];
     touch(group, in);
@@ -69,7 +69,7 @@ class TextMemory {
   static constexpr std::size_t kBytesOfToken = sizeof(TokenId) + 5 * sizeof(void*);
   static constexpr std::size_t kBytesOfGroup = 512;  // with its name, which is a digest
   // Tokens: indexing half of them again takes an engine's step about a millisecond.
-  static constexpr std::size_t kMostOfGroup = 16'384, kMostOfText = 2'048;
+  static constexpr std::size_t kMostOfGroup = 16'384;
 
   struct Group {
     std::vector<TokenId> tokens;                            // texts, with kEndOfText after each

@@ -69,7 +69,7 @@ class Drafter {
   template <LearnsTexts P, class EndedTexts>
   static void learn(P& policy, const EndedTexts& texts) {
     for (const auto& ended : texts)
-      detail::attempt([&] { policy.learn({ended.tokens, ended.prompt_tokens, ended.group}); });
+      detail::attempt([&] { policy.learn({ended.tokens, ended.prompt_tokens, ended.group, ended.cache_salt}); });
   }
 
  private:

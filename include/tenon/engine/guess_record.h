@@ -1,5 +1,6 @@
 // The guesses for one text: where they come from, and how often they have been right of late.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -63,7 +64,8 @@ class GuessRecord {
   /// No guesses from now on. Guesses that are not verified yet do not count.
   void stop() {
     stopped_ = true;
-    taken_ = next_;
+    drafted_[static_cast<std::size_t>(source_)] -= static_cast<int>(taken_ - std::min(next_, taken_));
+    taken_ = std::min(next_, taken_);
   }
   bool stopped() const { return stopped_; }
 

@@ -37,7 +37,7 @@ class OpenSequences {
   struct EndedText {
     std::vector<TokenId> tokens;  ///< the prompt and the answer; of choices but the first, the end of the prompt
     int prompt_tokens;
-    std::string group;
+    std::string group, cache_salt;
   };
   /// The texts that ended since the last call.
   std::vector<EndedText> take_ended() { return std::exchange(ended_, {}); }
@@ -176,16 +176,19 @@ class OpenSequences {
 
   template <CacheLedger L>
   void finish(SeqId seq, FinishReason reason, L& ledger, std::string text = {}) {
-    if (keeps_ended_) keep_ended(queue_.sequence(seq), active_.output(seq).guesses().group());
+    if (keeps_ended_) keep_ended(queue_.sequence(seq), active_.output(seq).guesses());
     active_.finish(seq, reason, std::move(text));
     remove(seq, ledger);
   }
 
-  void keep_ended(const Sequence& s, const std::string& group) {
+  void keep_ended(const Sequence& s, const GuessRecord& guesses) {
     constexpr int kContext = 32;  // tokens of a prompt that other choices show, too
-    if (group.empty() || s.generated() == 0) return;
+    if (guesses.group().empty() || s.generated() == 0) return;
     const int begin = s.choice == 0 ? 0 : std::max(0, s.prompt_tokens - kContext);
-    ended_.push_back({{s.tokens.begin() + begin, s.tokens.begin() + s.known()}, s.prompt_tokens - begin, group});
+    ended_.push_back({{s.tokens.begin() + begin, s.tokens.begin() + s.known()},
+                      s.prompt_tokens - begin,
+                      guesses.group(),
+                      guesses.cache_salt()});
   }
 
   // One sequence that fails ends its request. Returns false.

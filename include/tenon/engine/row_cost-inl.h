@@ -56,7 +56,7 @@ inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const
 
 TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost) {
   constexpr double kMostDelay = 1.02;
-  if (step.gain > 0 && !cost.knows(step.rows)) return;
+  if (step.gain > 0 && step.rows <= RowCost::kMostRows && !cost.knows(step.rows)) return;
   std::vector<double> chances;
   for (const DraftOffer& offer : offers) chances.push_back(offer.chance);
   std::vector<double> expected(offers.size(), 1);  // tokens of each sequence in this step

@@ -52,8 +52,8 @@ struct StepToDraft {
 };
 
 /// Chooses how many guesses of each offer are verified: as many as give most tokens a second. No sequence of the step
-/// may be expected to get its tokens more than 2 % slower than without guesses. So none are taken before a step without
-/// guesses was measured.
+/// may be expected to get its tokens more than 2 % slower than without guesses. So a step of at most
+/// RowCost::kMostRows rows takes none before one of at most as many rows was measured.
 void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost);
 
 }  // namespace tenon
