@@ -148,7 +148,7 @@ class CacheTrial {
         note(broken_, ledger_.free_tokens() == before, "cache: shrinking an unknown sequence does nothing");
         return;
       }
-      // What a longer text has trimmed is gone for a shorter one.
+      // A shorter text would see positions that the longer one has trimmed.
       const int held = found->second, kept = random.between(TrimsSequences<Ledger> ? held : 1, held);
       ledger_.shrink(seq, kept);
       found->second = kept;
