@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_policy_gets_the_salt_of_a_text) {
   asked.options.cache_salt = "mine";
   asked.options.client = 1;
   engine.complete(asked);
-  BOOST_TEST(KeepsSalts::drafted == (std::vector<std::string>{"mine", "mine"}), boost::test_tools::per_element());
+  BOOST_TEST(KeepsSalts::drafted == std::vector<std::string>{"mine"}, boost::test_tools::per_element());
   BOOST_TEST(KeepsSalts::learnt == std::vector<std::string>{"mine"}, boost::test_tools::per_element());
 }
 
