@@ -43,7 +43,7 @@ struct Run {
   double decode_seconds = 0;            // from the moment at which all have their first token
   std::size_t tokens = 0, decoded = 0;  // of all answers; after that moment
   std::uint64_t drafted = 0, accepted = 0;
-  std::map<RequestId, std::vector<TokenId>> ids = {};
+  std::vector<std::vector<TokenId>> ids = {};  // of the answers, in the order of the requests
 
   double rate() const { return static_cast<double>(decoded) / decode_seconds; }
   double whole_rate() const { return static_cast<double>(tokens) / seconds; }
@@ -57,19 +57,15 @@ Run run(E& engine, const std::vector<Request>& requests) {
   const EngineStats before = engine.stats();
   const auto begin = Clock::now();
   auto all_began = begin, last = begin;
-  RequestId first = 0;
-  for (const Request& request : requests) {
-    const RequestId id = engine.submit(request);
-    if (done.ids.empty()) first = id;
-    done.ids[id];
-  }
+  std::map<RequestId, std::vector<TokenId>> answers;  // ids of requests rise
+  for (const Request& request : requests) answers[engine.submit(request)];
   std::size_t began = 0, begun_with = 0;
   while (!engine.idle()) {
     for (const Event& event : engine.step()) {
       if (event.kind == Event::Kind::error) throw std::runtime_error(event.error);
       if (event.kind != Event::Kind::token) continue;
-      began += done.ids.at(event.request).empty();
-      done.ids.at(event.request).push_back(event.token);
+      began += answers.at(event.request).empty();
+      answers.at(event.request).push_back(event.token);
       ++done.tokens;
     }
     last = Clock::now();
@@ -80,10 +76,7 @@ Run run(E& engine, const std::vector<Request>& requests) {
   done.decoded = done.tokens - begun_with;
   done.drafted = engine.stats().drafted - before.drafted;
   done.accepted = engine.stats().accepted - before.accepted;
-  // Ids are counted on by each engine: answers are compared by their order.
-  std::map<RequestId, std::vector<TokenId>> from_zero;
-  for (auto& [id, ids] : done.ids) from_zero[id - first] = std::move(ids);
-  done.ids = std::move(from_zero);
+  for (auto& [id, ids] : answers) done.ids.push_back(std::move(ids));
   return done;
 }
 
