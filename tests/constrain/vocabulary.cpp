@@ -227,6 +227,41 @@ BOOST_AUTO_TEST_CASE(the_default_model) {
   check(Vocabulary::from(tokenizer, 1000, {end}), fewer);
 }
 
+// Guessed text has the tokens that the model was trained on, not the longest ones.
+BOOST_AUTO_TEST_CASE(a_text_is_split_as_its_tokenizer_does) {
+  const Tokenizer tokenizer = Tokenizer::load(TENON_SOURCE_DIR "/examples/models/tales");
+  const Vocabulary vocabulary = Vocabulary::from(tokenizer);
+  const Vocabulary longest(tokens_of(tokenizer), tokenizer.vocab_size(), {});  // has no tokenizer
+  const auto written = [&](const std::vector<TokenId>& ids) {
+    std::string text;
+    for (const TokenId id : ids) text += tokenizer.bytes(id);
+    return text;
+  };
+  int others = 0;
+  for (const std::string text :
+       {"\"armour\": ", ", \"strength\": \"", "{\"first_name\": \"", "\xc3\xa9t\xc3\xa9", ""}) {
+    BOOST_TEST(vocabulary.split(text) == tokenizer.encode(text));
+    BOOST_TEST(written(longest.split(text)) == text);
+    others += longest.split(text) != vocabulary.split(text);
+  }
+  BOOST_TEST(others > 0);
+  // Bytes that are not whole characters have no tokens of the tokenizer.
+  for (const std::string text : {"\xc3", "a\xc3", "\xa9t"}) {
+    BOOST_TEST(vocabulary.split(text) == longest.split(text));
+    BOOST_TEST(written(vocabulary.split(text)) == text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_text_is_split_up_to_a_byte_without_token) {
+  const Vocabulary vocabulary({"a", "ab", "b"}, 3, {});
+  BOOST_TEST(vocabulary.split("abba") == (std::vector<TokenId>{1, 2, 0}));
+  BOOST_TEST(vocabulary.split("abxa") == (std::vector<TokenId>{1}));
+  // The tokenizer's ids beyond the logits are no tokens.
+  const Tokenizer tokenizer = Tokenizer::load(TENON_SOURCE_DIR "/examples/models/tales");
+  const Vocabulary fewer = Vocabulary::from(tokenizer, 300, {});
+  for (const TokenId id : fewer.split("Once upon a time")) BOOST_TEST(id < 300);
+}
+
 BOOST_AUTO_TEST_CASE(gpt2) {
   const std::filesystem::path folder = TENON_SOURCE_DIR "/../shared/gpt2-tokenizer";
   if (!std::filesystem::exists(folder / "vocab.json")) {

@@ -12,10 +12,17 @@ using namespace tenon;
 
 namespace {
 
-// Every number of rows measured once: `first` seconds for one, `more` for each further row.
+// Measures `count` steps.
+void measure(RowCost& cost, int rows, int guesses, double seconds, int count = RowCost::kFewest) {
+  for (int i = 0; i < count; ++i) cost.measure(rows, guesses, seconds);
+}
+
+// Every step measured: `first` seconds for one row, `more` for each further row.
 RowCost measured(double first, double more) {
   RowCost cost;
-  for (int rows = 1; rows <= RowCost::kMostRows; ++rows) cost.measure(rows, first + more * (rows - 1));
+  for (int rows = 1; rows <= RowCost::kMostRows; ++rows)
+    for (int guesses = 0; rows + guesses <= RowCost::kMostRows; ++guesses)
+      measure(cost, rows, guesses, first + more * (rows + guesses - 1));
   return cost;
 }
 
@@ -33,33 +40,51 @@ using Taken = std::vector<int>;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(measured_rows_are_a_mean_and_others_lie_between) {
+BOOST_AUTO_TEST_CASE(measurements_are_a_mean_and_others_lie_between) {
   RowCost cost;
-  BOOST_TEST(cost.of(1) == 1);
-  BOOST_TEST(cost.of(2) > 1);
-  cost.measure(2, 4);
-  cost.measure(6, 8);
-  BOOST_TEST(cost.of(2) == 4);
-  BOOST_TEST(cost.of(4) == 6);
-  BOOST_TEST(cost.of(1) < 4);
-  BOOST_TEST(cost.of(7) > 8);
-  BOOST_TEST(cost.of(500) > cost.of(64));
-  cost.measure(2, 12);
-  BOOST_TEST(cost.of(2) == 5);
-  cost.measure(0, 1);
-  cost.measure(65, 1);
-  cost.measure(6, 0);
-  BOOST_TEST(cost.of(6) == 8);
+  BOOST_TEST(cost.of(1, 0) == 1);
+  BOOST_TEST(cost.of(1, 1) > 1);
+  cost.measure(2, 1, 4);
+  cost.measure(2, 5, 8);
+  BOOST_TEST(cost.of(2, 1) == 4);
+  BOOST_TEST(cost.of(2, 3) == 6);
+  BOOST_TEST(cost.of(2, 0) < 4);
+  BOOST_TEST(cost.of(2, 6) > 8);
+  BOOST_TEST(cost.of(500, 1) > cost.of(500, 0));
+  cost.measure(2, 1, 6);
+  BOOST_TEST(cost.of(2, 1) == 5);
+  for (int i = 0; i < 20; ++i) cost.measure(2, 1, 5);
+  cost.measure(2, 1, 13);
+  BOOST_TEST(cost.of(2, 1) == 6);  // recent ones count an eighth
+  cost.measure(0, 1, 1);
+  cost.measure(60, 5, 1);
+  cost.measure(2, -1, 1);
+  cost.measure(2, 5, 0);
+  BOOST_TEST(cost.of(2, 5) == 8);
+}
+
+// One request alone, whose tokens were cheap to draw, made guesses beside others look cheap.
+BOOST_AUTO_TEST_CASE(batches_of_different_sizes_are_not_compared) {
+  RowCost cost;
+  measure(cost, 1, 7, 10);
+  measure(cost, 1, 15, 11);
+  measure(cost, 8, 0, 20);
+  BOOST_TEST(cost.of(8, 8) > 20);
+  measure(cost, 8, 8, 24);
+  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {.rows = 8, .picking = 8, .has_others = true}, cost) == (Taken{0}));
+  BOOST_TEST(cost.of(1, 7) == 10);
 }
 
 // A slow first step, of page faults perhaps, looked dear for good.
 BOOST_AUTO_TEST_CASE(old_measurements_are_forgotten) {
   RowCost cost;
-  cost.measure(1, 10);
-  cost.measure(9, 100);
+  measure(cost, 1, 0, 10);
+  cost.measure(1, 8, 100);
   BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, cost) == (Taken{0}));
-  for (int i = 0; i <= RowCost::kMostAge; ++i) cost.measure(1, 10);
-  BOOST_TEST(cost.of(1) == 10);
+  measure(cost, 2, 0, 10, RowCost::kMostAge + 1);  // says nothing about one row
+  BOOST_TEST(cost.of(1, 8) == 100);
+  measure(cost, 1, 0, 10, RowCost::kMostAge + 1);
+  BOOST_TEST(cost.of(1, 0) == 10);
   BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, {}, cost) == (Taken{8}));
 }
 
@@ -72,18 +97,23 @@ BOOST_AUTO_TEST_CASE(rows_that_cost_nothing_are_taken_and_dear_ones_are_not) {
 }
 
 // Where all steps had guesses, a step without them looked dear, and dear guesses looked cheap.
-BOOST_AUTO_TEST_CASE(no_guess_before_a_step_without_guesses_was_measured) {
+BOOST_AUTO_TEST_CASE(no_guess_before_steps_without_guesses_were_measured) {
   RowCost cost;
   BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {}, cost) == (Taken{0}));
-  cost.measure(5, 2.5);
-  BOOST_TEST(!cost.knows(1));
+  measure(cost, 1, 4, 2.5);
+  measure(cost, 5, 0, 2.5);
+  BOOST_TEST(!cost.knows(1, 1));
   BOOST_TEST(cost.knows(5));
   BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {}, cost) == (Taken{0}));
   BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {.gain = 0}, cost) == (Taken{4}));
-  cost.measure(1, 1);
-  BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {}, cost) == (Taken{1}));
+  measure(cost, 1, 0, 1, RowCost::kFewest - 1);
+  BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {}, cost) == (Taken{1}));  // it delays itself alone
+  const StepToDraft beside_prompt = {.rows = 1, .picking = 1, .has_others = true};
+  BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, beside_prompt, RowCost()) == (Taken{0}));
+  BOOST_TEST(!cost.knows(1));
+  cost.measure(1, 0, 1);
   BOOST_TEST(cost.knows(1));
-  BOOST_TEST(cost.knows(500));
+  BOOST_TEST(!cost.knows(500));
 }
 
 BOOST_AUTO_TEST_CASE(steps_of_more_rows_than_are_measured_have_guesses) {

@@ -89,12 +89,8 @@ TENON_INLINE void TokenMasks::guess(State state, const BlankHabits& habits, std:
     text.push_back(static_cast<char>(last));
     state = automaton_.step(state, last);
   }
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const TokenTrie::Match match = vocabulary_.trie().longest(rest);
-    if (match.bytes == 0 || !out.add(match.id)) return;
-    rest.remove_prefix(match.bytes);
-  }
+  for (const TokenId token : vocabulary_.split(text))
+    if (!out.add(token)) return;
 }
 
 TENON_INLINE bool TokenMasks::must_end(State state) {

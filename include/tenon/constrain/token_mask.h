@@ -45,8 +45,8 @@ class TokenMasks {
   /// The same with `tokens` tokens left.
   bool must_end(State state, int tokens);
 
-  /// Guesses the tokens of the text that must come next, with blanks as its habits are: the longest tokens first, as
-  /// tokenizers mostly write it. last: the byte before it.
+  /// Guesses the tokens of the text that must come next (Vocabulary::split), with blanks as its habits are. last: the
+  /// byte before it.
   void guess(State state, const BlankHabits& habits, std::uint8_t last, DraftWriter& out);
 
   /// Size of the cached rows.

@@ -120,7 +120,9 @@ TENON_INLINE Vocabulary Vocabulary::from(const Tokenizer& tokenizer, int width, 
         !tokenizer.is_special(token) || std::find(spelled.begin(), spelled.end(), token) != spelled.end();
     if (counts) tokens[id] = tokenizer.bytes(token);
   }
-  return Vocabulary(std::move(tokens), width, std::move(ends));
+  Vocabulary made(std::move(tokens), width, std::move(ends));
+  made.tokenizer_ = tokenizer;
+  return made;
 }
 
 TENON_INLINE Vocabulary Vocabulary::from(const Tokenizer& tokenizer) {
@@ -139,6 +141,24 @@ TENON_INLINE std::string_view Vocabulary::bytes(TokenId id) const {
   const auto at = static_cast<std::size_t>(id);
   if (id < 0 || at + 1 >= begins_.size()) return {};
   return std::string_view(text_).substr(begins_[at], begins_[at + 1] - begins_[at]);
+}
+
+TENON_INLINE std::vector<TokenId> Vocabulary::split(std::string_view text) const {
+  std::vector<TokenId> ids;
+  if (tokenizer_ && find_invalid_utf8(text) == text.npos) {
+    ids = tokenizer_->encode(text);
+    std::string written;
+    for (const TokenId id : ids) written += bytes(id);
+    if (written == text) return ids;
+    ids.clear();
+  }
+  while (!text.empty()) {
+    const TokenTrie::Match match = trie_.longest(text);
+    if (match.bytes == 0) break;
+    ids.push_back(match.id);
+    text.remove_prefix(match.bytes);
+  }
+  return ids;
 }
 
 TENON_INLINE int Vocabulary::characters(TokenId id) const {

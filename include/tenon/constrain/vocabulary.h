@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,7 +108,8 @@ class Vocabulary {
   Vocabulary(std::vector<std::string> tokens, int width, std::vector<TokenId> ends);
 
   /// The tokens of a tokenizer. `width`: number of logits; tokens beyond it are never allowed. `spelled`: special
-  /// tokens that count as the text of their spelling; the others have no text.
+  /// tokens that count as the text of their spelling; the others have no text. Keeps a copy of the tokenizer, which
+  /// shares its tables.
   static Vocabulary from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends,
                          std::span<const TokenId> spelled = {});
 
@@ -124,6 +126,9 @@ class Vocabulary {
   /// The bytes of a token, for any id; empty where it is not text.
   std::string_view bytes(TokenId id) const;
   std::size_t longest() const noexcept { return longest_; }  ///< bytes of the longest token
+  /// Tokens that write a text: those of the tokenizer if they have just its bytes, otherwise the longest tokens first,
+  /// up to a byte that no token begins with.
+  std::vector<TokenId> split(std::string_view text) const;
 
   const TokenTrie& trie() const noexcept { return trie_; }               ///< all tokens
   const TokenTrie& remainder() const noexcept { return remainder_; }     ///< tokens that are not plain
@@ -144,7 +149,7 @@ class Vocabulary {
   /// states all lead to an end then cannot reach a dead end.
   bool has_all_bytes() const noexcept { return has_all_bytes_; }
 
-  /// Hash of all arguments. Vocabularies with equal hashes have the same masks.
+  /// Hash of all arguments of the constructor. Vocabularies with equal hashes have the same masks.
   std::uint64_t hash() const noexcept { return hash_; }
 
  private:
@@ -169,6 +174,7 @@ class Vocabulary {
   std::size_t longest_ = 0;
   int longest_remainder_ = 0;
   std::uint64_t hash_ = 0;
+  std::optional<Tokenizer> tokenizer_;
   bool has_all_bytes_ = false;
   TokenTrie trie_, remainder_;
 };

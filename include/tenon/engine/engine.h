@@ -395,10 +395,10 @@ class Engine : private detail::SteppedEngine {
 
   void report(const Step& step, TimePoint begin) {
     const auto end = Clock::now();
-    stats_.seconds += std::chrono::duration<double>(end - begin).count();
+    const double seconds = std::chrono::duration<double>(end - begin).count();
+    stats_.seconds += seconds;
     update_stats();
-    if (!step.reads_prompts)
-      drafter_.cost().measure(step.plan.rows, std::chrono::duration<double>(end - begin).count());
+    if (!step.reads_prompts) drafter_.cost().measure(step.plan.rows - step.guessed, step.guessed, seconds);
     const auto began = std::max(step.begin, std::exchange(last_end_, end));
     if (!options_.on_step) return;
     const auto failure = detail::attempt([&] { options_.on_step({stats_.steps, began, end, step.report}); });

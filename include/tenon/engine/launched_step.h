@@ -45,6 +45,7 @@ struct LaunchedStep {
   std::vector<LogitRow> rows;   ///< in the order of its hidden rows
   std::size_t logit_rows = 0;   ///< the first of `rows`, which need logits; the others are pooled (RowPool)
   int rounds = 1;               ///< more than every LogitRow::round
+  int guessed = 0;              ///< rows of guesses
   bool reads_prompts = false;   ///< rows of prompts are in it
   std::vector<StepRow> report;  ///< for EngineOptions::on_step
   TimePoint begin{};
@@ -63,6 +64,7 @@ struct LaunchedStep {
     rows.clear();
     logit_rows = 0;
     rounds = 1;
+    guessed = 0;
     reads_prompts = false;
     report.clear();
     batch.clear();
@@ -70,6 +72,7 @@ struct LaunchedStep {
       const Sequence& s = queue.sequence(slice.seq);
       SequenceOutput& output = active.output(slice.seq);
       output.begin(now);
+      guessed += s.guessed;
       reads_prompts = reads_prompts || s.cached < s.prompt_tokens;
       if (watched)
         report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});

@@ -8,35 +8,40 @@
 
 namespace tenon {
 
-TENON_INLINE void RowCost::measure(int rows, double seconds) {
-  if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
-  const auto at = static_cast<std::size_t>(rows);
-  double& mean = seconds_[at];
-  mean = mean == 0 ? seconds : mean + kNew * (seconds - mean);
-  steps_[at] = ++step_;
+TENON_INLINE void RowCost::measure(int rows, int guesses, double seconds) {
+  if (rows < 1 || guesses < 0 || rows + guesses > kMostRows || !(seconds > 0)) return;
+  Batch& batch = batches_[static_cast<std::size_t>(rows)];
+  const auto at = static_cast<std::size_t>(guesses);
+  if (batch.means.size() <= at) batch.means.resize(at + 1);
+  Mean& mean = batch.means[at];
+  mean.count = std::min(mean.count, static_cast<int>(1 / kNew)) + 1;
+  mean.seconds += std::max(1.0 / mean.count, kNew) * (seconds - mean.seconds);
+  mean.newest = ++batch.steps;
   // Steps that look dear are chosen no more. An old measurement, of a slow moment perhaps, must not forbid them for
   // good.
-  for (std::size_t i = 0; i < seconds_.size(); ++i)
-    if (step_ - steps_[i] > kMostAge) seconds_[i] = 0;
+  for (Mean& other : batch.means)
+    if (batch.steps - other.newest > kMostAge) other = Mean();
 }
 
-TENON_INLINE bool RowCost::knows(int rows) const {
-  const auto last = seconds_.begin() + std::min(rows, kMostRows) + 1;
-  return std::any_of(seconds_.begin(), last, [](double seconds) { return seconds > 0; });
+TENON_INLINE bool RowCost::knows(int rows, int fewest) const {
+  const Batch* at = batch(rows);
+  return at != nullptr && !at->means.empty() && at->means[0].count >= fewest;
 }
 
-TENON_INLINE double RowCost::of(int rows) const {
-  int below = std::min(rows, kMostRows), above = std::max(rows, 1);
-  while (below > 0 && seconds_[static_cast<std::size_t>(below)] == 0) --below;
-  while (above <= kMostRows && seconds_[static_cast<std::size_t>(above)] == 0) ++above;
-  const bool has_below = below > 0, has_above = above <= kMostRows;
-  const double low = has_below ? seconds_[static_cast<std::size_t>(below)] : 0;
-  const double high = has_above ? seconds_[static_cast<std::size_t>(above)] : 0;
-  if (has_below && below == rows) return low;
-  if (has_below && has_above) return low + (high - low) * (rows - below) / (above - below);
-  if (has_below) return low * (1 + kRowShare * (rows - below));
-  if (has_above) return high / (1 + kRowShare * (above - rows));
-  return 1 + kRowShare * (rows - 1);
+TENON_INLINE double RowCost::of(int rows, int guesses) const {
+  const Batch* at = batch(rows);
+  const int measured = at == nullptr ? 0 : static_cast<int>(at->means.size());
+  const auto seconds = [&](int count) { return at->means[static_cast<std::size_t>(count)].seconds; };
+  int below = std::min(guesses, measured - 1), above = guesses;
+  while (below >= 0 && seconds(below) == 0) --below;
+  while (above < measured && seconds(above) == 0) ++above;
+  const bool has_below = below >= 0, has_above = above < measured;
+  if (has_below && below == guesses) return seconds(below);
+  if (has_below && has_above)
+    return seconds(below) + (seconds(above) - seconds(below)) * (guesses - below) / (above - below);
+  if (has_below) return seconds(below) * (1 + kRowShare * (guesses - below));
+  if (has_above) return seconds(above) / (1 + kRowShare * (above - guesses));
+  return 1 + kRowShare * (rows + guesses - 1);
 }
 
 namespace detail {
@@ -56,12 +61,13 @@ inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const
 
 TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost) {
   constexpr double kMostDelay = 1.02;
-  if (step.gain > 0 && step.rows <= RowCost::kMostRows && !cost.knows(step.rows)) return;
+  const int fewest_steps = step.has_others || offers.size() > 1 ? RowCost::kFewest : 1;
+  if (step.gain > 0 && step.rows <= RowCost::kMostRows && !cost.knows(step.rows, fewest_steps)) return;
   std::vector<double> chances;
   for (const DraftOffer& offer : offers) chances.push_back(offer.chance);
   std::vector<double> expected(offers.size(), 1);  // tokens of each sequence in this step
   std::vector<int> taken(offers.size(), 0);
-  const double alone = cost.of(step.rows);
+  const double alone = cost.of(step.rows, 0);
   double tokens = step.picking, best = step.gain * tokens / alone;
   for (int count = 1; count <= step.most; ++count) {
     const std::size_t next = detail::likeliest(offers, chances, taken);
@@ -70,7 +76,7 @@ TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft
     tokens += chances[next];
     expected[next] += chances[next];
     chances[next] *= offers[next].chance;
-    const double seconds = cost.of(step.rows + count);
+    const double seconds = cost.of(step.rows, count);
     const double fewest = step.has_others ? 1 : *std::min_element(expected.begin(), expected.end());
     if (step.gain > 0 && seconds > kMostDelay * alone * fewest) continue;
     if (step.gain > 0 && tokens / seconds < best) continue;

@@ -5,34 +5,52 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tenon/core/require.h"
 
 namespace tenon {
 
-/// The seconds of a step without prompts, by its number of rows.
+/// The seconds of a step without prompts, by its number of rows without guesses and by its number of guesses. Steps of
+/// different batches are never compared: drawing a token from a large vocabulary may take as long as the row of a
+/// guess, so a row costs more beside some requests than beside others.
 class RowCost {
  public:
-  static constexpr int kMostRows = 64;  ///< of a step that is measured
-  static constexpr int kMostAge = 200;  ///< steps after which a measurement is forgotten
+  static constexpr int kMostRows = 64;  ///< of a step that is measured, guesses included
+  static constexpr int kFewest = 3;     ///< steps without guesses that are measured before guesses delay others
+  static constexpr int kMostAge = 200;  ///< steps of as many rows after which a measurement is forgotten
 
-  /// A step has taken this long. Steps of more than kMostRows rows are not measured.
-  void measure(int rows, double seconds);
+  /// A step of `rows` rows and `guesses` more has taken this long. One of more than kMostRows is not measured.
+  void measure(int rows, int guesses, double seconds);
 
-  /// Whether of() rests on a measurement of at most this many rows. Without one it may be far too high.
-  bool knows(int rows) const;
+  /// Whether `fewest` steps of `rows` rows and no guesses were measured of late. Few may have been slow by accident.
+  bool knows(int rows, int fewest = kFewest) const;
 
-  /// The estimate, in a unit of its own: only ratios mean something. rows: 1 or more. It is linear between measured
-  /// numbers of rows. Beyond them each row adds the share kRowShare of the nearest.
-  double of(int rows) const;
+  /// The estimate, in a unit of its own for each number of rows: only ratios of different `guesses` mean something.
+  /// rows: 1 or more. It is linear between measured numbers of guesses. Beyond them each guess adds the share kRowShare
+  /// of the nearest.
+  double of(int rows, int guesses) const;
 
  private:
-  static constexpr double kNew = 0.125;      // weight of a new measurement in the mean
+  static constexpr double kNew = 0.125;      // least weight of a new measurement in the mean
   static constexpr double kRowShare = 0.06;  // GPT-2 in float32 on two cores: 8 rows take 1.4 times as long as one
 
-  std::array<double, kMostRows + 1> seconds_{};       // [rows]; 0: not measured of late
-  std::array<std::uint64_t, kMostRows + 1> steps_{};  // [rows] step of the newest measurement
-  std::uint64_t step_ = 0;
+  struct Mean {
+    double seconds = 0;        // 0: not measured of late
+    int count = 0;             // measurements in it
+    std::uint64_t newest = 0;  // step of the newest one
+  };
+  // The steps of one number of rows without guesses.
+  struct Batch {
+    std::vector<Mean> means;  // [guesses]
+    std::uint64_t steps = 0;  // measured so far
+  };
+
+  const Batch* batch(int rows) const {
+    return rows < 1 || rows > kMostRows ? nullptr : &batches_[static_cast<std::size_t>(rows)];
+  }
+
+  std::array<Batch, kMostRows + 1> batches_{};  // [rows]
 };
 
 /// Guesses for one sequence.
@@ -53,7 +71,8 @@ struct StepToDraft {
 
 /// Chooses how many guesses of each offer are verified: as many as give most tokens a second. No sequence of the step
 /// may be expected to get its tokens more than 2 % slower than without guesses. So a step of at most
-/// RowCost::kMostRows rows takes none before one of at most as many rows was measured.
+/// RowCost::kMostRows rows takes none before RowCost::knows() its cost, for which one step suffices to a sequence that
+/// is alone.
 void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost);
 
 }  // namespace tenon

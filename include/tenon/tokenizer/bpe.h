@@ -31,9 +31,6 @@ class Tokenizer {
   /// Reads the tokenizer in the metadata of a GGUF file (gguf_tokenizer.h). Errors as for `load`.
   static Tokenizer from_gguf(const Fields& metadata, std::optional<int> vocab_size = {});
 
-  Tokenizer(Tokenizer&&) noexcept = default;
-  Tokenizer& operator=(Tokenizer&&) noexcept = default;
-
   /// Ids of a text, without the tokens of the template. Added tokens that are not special are found in the text.
   /// Spellings of special tokens are ordinary characters; with parse_special they become ids, as in Hugging Face's
   /// tokenizers.
@@ -101,7 +98,7 @@ class Tokenizer {
 
   static void check_text(std::string_view text);
 
-  std::shared_ptr<const detail::TokenizerTables> vocabulary_;  // null only after a move
+  std::shared_ptr<const detail::TokenizerTables> vocabulary_;  // copies share it; null only after a move
 };
 
 }  // namespace tenon
