@@ -227,29 +227,33 @@ BOOST_AUTO_TEST_CASE(the_default_model) {
   check(Vocabulary::from(tokenizer, 1000, {end}), fewer);
 }
 
+namespace {
+
+std::string written(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer.bytes(id);
+  return text;
+}
+
+}  // namespace
+
 // Guessed text has the tokens that the model was trained on, not the longest ones.
 BOOST_AUTO_TEST_CASE(a_text_is_split_as_its_tokenizer_does) {
   const Tokenizer tokenizer = Tokenizer::load(TENON_SOURCE_DIR "/examples/models/tales");
   const Vocabulary vocabulary = Vocabulary::from(tokenizer);
   const Vocabulary longest(tokens_of(tokenizer), tokenizer.vocab_size(), {});  // has no tokenizer
-  const auto written = [&](const std::vector<TokenId>& ids) {
-    std::string text;
-    for (const TokenId id : ids) text += tokenizer.bytes(id);
-    return text;
-  };
   int others = 0;
   for (const std::string text :
        {"\"armour\": ", ", \"strength\": \"", "{\"first_name\": \"", "\xc3\xa9t\xc3\xa9", ""}) {
     BOOST_TEST(vocabulary.split(text) == tokenizer.encode(text));
-    BOOST_TEST(written(longest.split(text)) == text);
+    BOOST_TEST(written(tokenizer, longest.split(text)) == text);
     others += longest.split(text) != vocabulary.split(text);
+    // Bytes that are not whole characters have no tokens of the tokenizer.
+    std::vector<TokenId> ids = tokenizer.encode(text);
+    for (const TokenId id : longest.split("\xc3z")) ids.push_back(id);
+    BOOST_TEST(vocabulary.split(text + "\xc3z") == ids);
   }
   BOOST_TEST(others > 0);
-  // Bytes that are not whole characters have no tokens of the tokenizer.
-  for (const std::string text : {"\xc3", "a\xc3", "\xa9t"}) {
-    BOOST_TEST(vocabulary.split(text) == longest.split(text));
-    BOOST_TEST(written(vocabulary.split(text)) == text);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(a_text_is_split_up_to_a_byte_without_token) {
@@ -259,7 +263,37 @@ BOOST_AUTO_TEST_CASE(a_text_is_split_up_to_a_byte_without_token) {
   // The tokenizer's ids beyond the logits are no tokens.
   const Tokenizer tokenizer = Tokenizer::load(TENON_SOURCE_DIR "/examples/models/tales");
   const Vocabulary fewer = Vocabulary::from(tokenizer, 300, {});
-  for (const TokenId id : fewer.split("Once upon a time")) BOOST_TEST(id < 300);
+  const std::vector<TokenId> ids = fewer.split("Once upon a time");
+  for (const TokenId id : ids) BOOST_TEST(id < 300);
+  BOOST_TEST(written(tokenizer, ids) == "Once upon a time");
+}
+
+// The space that SentencePiece puts in front of a text is not in the text.
+BOOST_AUTO_TEST_CASE(a_text_is_split_without_a_space_in_front) {
+  for (const char* name : {"llama2", "mistral", "metaspace", "gemma"}) {
+    const Tokenizer tokenizer = Tokenizer::load(std::string(TENON_SOURCE_DIR "/tests/tokenizer/data/") + name);
+    const Vocabulary vocabulary = Vocabulary::from(tokenizer);
+    for (const std::string text : {"{\"name\": \"", "\", \"age\": ", "the name of the house", " the name"}) {
+      const std::vector<TokenId> ids = vocabulary.split(text);
+      BOOST_TEST(written(tokenizer, ids) == text, name << ": " << text);
+      const std::vector<TokenId> whole = tokenizer.encode("\n" + text);
+      const bool ends_whole = whole.size() > ids.size() && std::equal(ids.rbegin(), ids.rend(), whole.rbegin());
+      BOOST_TEST((ends_whole || ids == tokenizer.encode(text)), name << ": " << text);
+    }
+  }
+}
+
+// The text of a special token that counts as its spelling is that token, as in a call of a tool.
+BOOST_AUTO_TEST_CASE(a_spelled_token_is_one_token) {
+  const Tokenizer tokenizer = Tokenizer::load(TENON_SOURCE_DIR "/tests/tokenizer/data/qwen2");
+  const SpecialToken& special = tokenizer.special_tokens().front();
+  const std::string text = special.text + "{\"a";
+  const std::vector<TokenId> spelled = {special.id};
+  const Vocabulary with = Vocabulary::from(tokenizer, tokenizer.vocab_size(), {}, spelled);
+  BOOST_TEST(with.split(text).front() == special.id);
+  BOOST_TEST(with.split(text) == tokenizer.encode(text, true));
+  const Vocabulary without = Vocabulary::from(tokenizer, tokenizer.vocab_size(), {});
+  BOOST_TEST(without.split(text) == tokenizer.encode(text));
 }
 
 BOOST_AUTO_TEST_CASE(gpt2) {

@@ -190,4 +190,25 @@ BOOST_AUTO_TEST_CASE(what_a_constraint_forces_comes_in_one_step) {
   BOOST_TEST(engine.stats().steps == 1u);
 }
 
+// The engine tells the cost of a step with guesses from that of one without them, so that it measures both.
+BOOST_AUTO_TEST_CASE(some_steps_have_no_guesses) {
+  Request asked = request({5, 6, 7});
+  asked.options.max_new_tokens = 300;
+  Engine<Gpt2, Draft<NoDraft>> plain(files());
+  Knows::text = asked.input_ids;
+  const std::vector<TokenId> known = plain.complete(asked).ids;
+  Knows::text.insert(Knows::text.end(), known.begin(), known.end());
+  Engine<Gpt2, Draft<Knows>> engine(files(), {.draft_tokens = 1});
+  int in_turn = 0, most_in_turn = 0;
+  engine.submit(asked);
+  while (!engine.idle()) {
+    const std::uint64_t before = engine.stats().drafted;
+    engine.step();
+    in_turn = engine.stats().drafted > before ? in_turn + 1 : 0;
+    most_in_turn = std::max(most_in_turn, in_turn);
+  }
+  BOOST_TEST(engine.stats().drafted > 0u);
+  BOOST_TEST(most_in_turn <= RowCost::kRefresh);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -21,7 +21,7 @@ void measure(RowCost& cost, int rows, int guesses, double seconds, int count = R
 RowCost measured(double first, double more) {
   RowCost cost;
   for (int rows = 1; rows <= RowCost::kMostRows; ++rows)
-    for (int guesses = 0; rows + guesses <= RowCost::kMostRows; ++guesses)
+    for (int guesses = RowCost::kMostRows - rows; guesses >= 0; --guesses)  // the newest ones have none
       measure(cost, rows, guesses, first + more * (rows + guesses - 1));
   return cost;
 }
@@ -48,14 +48,17 @@ BOOST_AUTO_TEST_CASE(measurements_are_a_mean_and_others_lie_between) {
   cost.measure(2, 5, 8);
   BOOST_TEST(cost.of(2, 1) == 4);
   BOOST_TEST(cost.of(2, 3) == 6);
+  BOOST_TEST(cost.of(2, 0) < cost.of(2, 1));
   BOOST_TEST(cost.of(2, 0) < 4);
   BOOST_TEST(cost.of(2, 6) > 8);
   BOOST_TEST(cost.of(500, 1) > cost.of(500, 0));
   cost.measure(2, 1, 6);
   BOOST_TEST(cost.of(2, 1) == 5);
-  for (int i = 0; i < 20; ++i) cost.measure(2, 1, 5);
+  for (int i = 0; i < 60; ++i) cost.measure(2, 1, 5);
   cost.measure(2, 1, 13);
-  BOOST_TEST(cost.of(2, 1) == 6);  // recent ones count an eighth
+  BOOST_TEST(cost.of(2, 1) == 6);  // a slow one counts an eighth
+  cost.measure(2, 1, 2);
+  BOOST_TEST(cost.of(2, 1) == 4);  // a fast one counts half
   cost.measure(0, 1, 1);
   cost.measure(60, 5, 1);
   cost.measure(2, -1, 1);
@@ -70,9 +73,61 @@ BOOST_AUTO_TEST_CASE(batches_of_different_sizes_are_not_compared) {
   measure(cost, 1, 15, 11);
   measure(cost, 8, 0, 20);
   BOOST_TEST(cost.of(8, 8) > 20);
-  measure(cost, 8, 8, 24);
-  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, {.rows = 8, .picking = 8, .has_others = true}, cost) == (Taken{0}));
+  measure(cost, 8, 8, 20.1);
+  const StepToDraft beside_seven = {.rows = 8, .picking = 8, .has_others = true};
+  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, beside_seven, cost) == (Taken{8}));
+  measure(cost, 8, 8, 24, 20);
+  BOOST_TEST(chosen({{.chance = 1, .tokens = 8}}, beside_seven, cost) == (Taken{0}));
   BOOST_TEST(cost.of(1, 7) == 10);
+}
+
+// While every step had guesses, one without them was as dear as in the first moments, and guesses looked cheap.
+BOOST_AUTO_TEST_CASE(steps_without_guesses_are_measured_again) {
+  RowCost cost;
+  measure(cost, 8, 0, 60);
+  const StepToDraft step = {.rows = 8, .picking = 8, .has_others = true};
+  const std::vector<DraftOffer> offers = {{.chance = 1, .tokens = 8}};
+  measure(cost, 8, 8, 45, RowCost::kRefresh - 1);
+  BOOST_TEST(chosen(offers, step, cost) == (Taken{8}));
+  cost.measure(8, 8, 45);
+  BOOST_TEST(chosen(offers, step, cost) == (Taken{0}));
+  measure(cost, 8, 0, 30);
+  BOOST_TEST(chosen(offers, step, cost) == (Taken{0}));
+}
+
+// Guesses beside others may be cheap on a machine. None were made, so it was never learned.
+BOOST_AUTO_TEST_CASE(a_few_likely_guesses_are_tried_beside_others) {
+  RowCost cost;
+  const StepToDraft step = {.rows = 8, .picking = 8, .has_others = true};
+  const std::vector<DraftOffer> offers = {{.chance = 0.4, .tokens = 8}, {.chance = 0.9, .tokens = 8}};
+  measure(cost, 8, 0, 10, RowCost::kProbe - 1);
+  BOOST_TEST(chosen(offers, step, cost) == (Taken{0, 0}));
+  cost.measure(8, 0, 10);
+  BOOST_TEST(chosen(offers, step, cost) == (Taken{0, RowCost::kFewProbed}));
+  BOOST_TEST(chosen({{.chance = 0.4, .tokens = 8}}, step, cost) == (Taken{0}));
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 2}}, step, cost) == (Taken{2}));
+  BOOST_TEST(chosen({}, step, cost) == Taken());
+  RowCost dear = cost;
+  dear.measure(8, RowCost::kFewProbed, 15);
+  BOOST_TEST(chosen(offers, step, dear) == (Taken{0, 0}));
+  cost.measure(8, RowCost::kFewProbed, 10.01);  // so are more of them, as far as is known
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 8}}, step, cost) == (Taken{8}));
+}
+
+// A row adds less to a step of many rows.
+BOOST_AUTO_TEST_CASE(guesses_are_tried_in_a_batch_of_copies) {
+  RowCost cost;
+  measure(cost, 32, 0, 10);
+  BOOST_TEST(chosen(std::vector<DraftOffer>(32, {.chance = 0.95, .tokens = 1}), {}, cost) == Taken(32, 1));
+}
+
+BOOST_AUTO_TEST_CASE(steps_that_read_prompts_are_not_those_that_were_measured) {
+  RowCost cost;
+  const StepToDraft step = {.rows = 40, .picking = 1, .has_others = false, .reads_texts = true};
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 4}}, step, cost) == (Taken{4}));
+  measure(cost, 40, 0, 1);
+  measure(cost, 40, 4, 1000);
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 4}}, step, cost) == (Taken{4}));
 }
 
 // A slow first step, of page faults perhaps, looked dear for good.

@@ -122,6 +122,7 @@ TENON_INLINE Vocabulary Vocabulary::from(const Tokenizer& tokenizer, int width, 
   }
   Vocabulary made(std::move(tokens), width, std::move(ends));
   made.tokenizer_ = tokenizer;
+  made.has_spelled_ = !spelled.empty();
   return made;
 }
 
@@ -144,14 +145,8 @@ TENON_INLINE std::string_view Vocabulary::bytes(TokenId id) const {
 }
 
 TENON_INLINE std::vector<TokenId> Vocabulary::split(std::string_view text) const {
-  std::vector<TokenId> ids;
-  if (tokenizer_ && find_invalid_utf8(text) == text.npos) {
-    ids = tokenizer_->encode(text);
-    std::string written;
-    for (const TokenId id : ids) written += bytes(id);
-    if (written == text) return ids;
-    ids.clear();
-  }
+  std::vector<TokenId> ids = encoded(text.substr(0, find_invalid_utf8(text)));
+  for (const TokenId id : ids) text.remove_prefix(bytes(id).size());
   while (!text.empty()) {
     const TokenTrie::Match match = trie_.longest(text);
     if (match.bytes == 0) break;
@@ -159,6 +154,27 @@ TENON_INLINE std::vector<TokenId> Vocabulary::split(std::string_view text) const
     text.remove_prefix(match.bytes);
   }
   return ids;
+}
+
+TENON_INLINE std::vector<TokenId> Vocabulary::encoded(std::string_view text) const {
+  if (!tokenizer_ || text.empty()) return {};
+  // SentencePiece puts a space in front of a text: of a line break here.
+  for (const char* before : {"", "\n"}) {
+    std::vector<TokenId> ids;
+    try {
+      ids = tokenizer_->encode(before + std::string(text), has_spelled_);
+    } catch (const Error&) {  // an expression of the tokenizer takes too many steps
+      return {};
+    }
+    std::string written;
+    for (const TokenId id : ids) written += bytes(id);
+    if (!written.ends_with(text)) continue;
+    std::size_t others = written.size() - text.size();  // bytes before the text
+    auto first = ids.begin();
+    while (first != ids.end() && bytes(*first).size() <= others) others -= bytes(*first++).size();
+    if (others == 0) return {first, ids.end()};
+  }
+  return {};
 }
 
 TENON_INLINE int Vocabulary::characters(TokenId id) const {

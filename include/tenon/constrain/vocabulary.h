@@ -126,8 +126,8 @@ class Vocabulary {
   /// The bytes of a token, for any id; empty where it is not text.
   std::string_view bytes(TokenId id) const;
   std::size_t longest() const noexcept { return longest_; }  ///< bytes of the longest token
-  /// Tokens that write a text: those of the tokenizer if they have just its bytes, otherwise the longest tokens first,
-  /// up to a byte that no token begins with.
+  /// Tokens that write a text as the tokenizer does. Where there is no tokenizer, or it would write other bytes, and
+  /// from bytes on that are no characters: the longest tokens first, up to a byte that no token begins with.
   std::vector<TokenId> split(std::string_view text) const;
 
   const TokenTrie& trie() const noexcept { return trie_; }               ///< all tokens
@@ -155,6 +155,9 @@ class Vocabulary {
  private:
   void keep(const std::vector<std::string>& tokens);
 
+  // The tokenizer's tokens for a text; empty where there is none, or where they have other bytes.
+  std::vector<TokenId> encoded(std::string_view text) const;
+
   static std::uint16_t plain_characters(std::string_view bytes);
 
   void build_tries();
@@ -175,6 +178,7 @@ class Vocabulary {
   int longest_remainder_ = 0;
   std::uint64_t hash_ = 0;
   std::optional<Tokenizer> tokenizer_;
+  bool has_spelled_ = false;  // some special token counts as its spelling
   bool has_all_bytes_ = false;
   TokenTrie trie_, remainder_;
 };

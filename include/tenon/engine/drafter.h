@@ -51,7 +51,8 @@ class Drafter {
     }
     if (offers_.empty()) return 0;
     const bool has_others = offers_.size() < plan.slices.size();
-    choose_guesses(offers_, {plan.rows, picking, left, has_others, settings.gain}, cost_);
+    const bool reads_texts = plan.rows > static_cast<int>(plan.slices.size());
+    choose_guesses(offers_, {plan.rows, picking, left, has_others, reads_texts, settings.gain}, cost_);
     std::uint64_t count = 0;
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       if (offers_[i].taken == 0) continue;

@@ -46,7 +46,6 @@ struct LaunchedStep {
   std::size_t logit_rows = 0;   ///< the first of `rows`, which need logits; the others are pooled (RowPool)
   int rounds = 1;               ///< more than every LogitRow::round
   int guessed = 0;              ///< rows of guesses
-  bool reads_prompts = false;   ///< rows of prompts are in it
   std::vector<StepRow> report;  ///< for EngineOptions::on_step
   TimePoint begin{};
   MatrixView<const float> hidden{};  ///< [rows.size(), hidden] on the device, until the next forward pass
@@ -65,7 +64,6 @@ struct LaunchedStep {
     logit_rows = 0;
     rounds = 1;
     guessed = 0;
-    reads_prompts = false;
     report.clear();
     batch.clear();
     for (const Plan::Slice& slice : plan.slices) {
@@ -73,7 +71,6 @@ struct LaunchedStep {
       SequenceOutput& output = active.output(slice.seq);
       output.begin(now);
       guessed += s.guessed;
-      reads_prompts = reads_prompts || s.cached < s.prompt_tokens;
       if (watched)
         report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch.tokens.size());

@@ -1,8 +1,7 @@
-// The cost of a step by its number of rows, measured while the engine runs, and how many guesses are worth their rows.
-// It decides speed alone, never an answer.
+// The cost of a step by its number of guesses, measured while the engine runs, and how many guesses are worth their
+// rows. It decides speed alone, never an answer.
 #pragma once
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,28 +10,38 @@
 
 namespace tenon {
 
-/// The seconds of a step without prompts, by its number of rows without guesses and by its number of guesses. Steps of
-/// different batches are never compared: drawing a token from a large vocabulary may take as long as the row of a
-/// guess, so a row costs more beside some requests than beside others.
+/// The seconds of a step in which each sequence has one row and its guesses, by the number of sequences and of all
+/// guesses. Steps of different numbers of sequences are never compared, because a row costs more beside some requests
+/// than beside others: drawing a token from a large vocabulary may take as long as the row of a guess.
 class RowCost {
  public:
   static constexpr int kMostRows = 64;  ///< of a step that is measured, guesses included
   static constexpr int kFewest = 3;     ///< steps without guesses that are measured before guesses delay others
-  static constexpr int kMostAge = 200;  ///< steps of as many rows after which a measurement is forgotten
+  static constexpr int kRefresh = 32;   ///< measured steps with guesses after which one has none
+  static constexpr int kProbe = 64;     ///< measured steps without guesses after which some are tried
+  static constexpr int kFewProbed = 4;  ///< guesses of such a try
+  static constexpr int kMostAge = 200;  ///< measured steps after which a measurement is forgotten
 
-  /// A step of `rows` rows and `guesses` more has taken this long. One of more than kMostRows is not measured.
-  void measure(int rows, int guesses, double seconds);
+  /// A step has taken this long. One of more than kMostRows rows is not measured.
+  void measure(int sequences, int guesses, double seconds);
 
-  /// Whether `fewest` steps of `rows` rows and no guesses were measured of late. Few may have been slow by accident.
-  bool knows(int rows, int fewest = kFewest) const;
+  /// Whether `fewest` steps without guesses were measured, the newest one among the last kRefresh steps. Few may have
+  /// been slow by accident, and an old one may have had other requests.
+  bool knows(int sequences, int fewest = kFewest) const;
 
-  /// The estimate, in a unit of its own for each number of rows: only ratios of different `guesses` mean something.
-  /// rows: 1 or more. It is linear between measured numbers of guesses. Beyond them each guess adds the share kRowShare
-  /// of the nearest.
-  double of(int rows, int guesses) const;
+  /// Whether kFewProbed guesses should be tried although they look dear, because none were measured for kProbe steps.
+  bool should_probe(int sequences) const;
+
+  /// The estimate, in a unit of its own for each number of sequences: only ratios of different `guesses` mean
+  /// something. It is linear between measured numbers of guesses, and beyond them.
+  double of(int sequences, int guesses) const;
+
+  /// The estimate where nothing was measured. rows: 1 or more.
+  static double unknown(int rows) { return 1 + kRowShare * (rows - 1); }
 
  private:
-  static constexpr double kNew = 0.125;      // least weight of a new measurement in the mean
+  static constexpr double kNew = 0.125;   // least weight of a measurement in the mean
+  static constexpr double kFaster = 0.5;  // least weight of one that is below the mean: what is slow may be an accident
   static constexpr double kRowShare = 0.06;  // GPT-2 in float32 on two cores: 8 rows take 1.4 times as long as one
 
   struct Mean {
@@ -40,17 +49,18 @@ class RowCost {
     int count = 0;             // measurements in it
     std::uint64_t newest = 0;  // step of the newest one
   };
-  // The steps of one number of rows without guesses.
+  // The steps of one number of sequences.
   struct Batch {
-    std::vector<Mean> means;  // [guesses]
-    std::uint64_t steps = 0;  // measured so far
+    std::vector<Mean> means;    // [guesses]
+    std::uint64_t steps = 0;    // measured so far
+    std::uint64_t guessed = 0;  // the last one that had guesses
   };
 
-  const Batch* batch(int rows) const {
-    return rows < 1 || rows > kMostRows ? nullptr : &batches_[static_cast<std::size_t>(rows)];
+  const Batch* batch(int sequences) const {
+    return sequences < 1 || sequences > kMostRows ? nullptr : &batches_[static_cast<std::size_t>(sequences)];
   }
 
-  std::array<Batch, kMostRows + 1> batches_{};  // [rows]
+  std::array<Batch, kMostRows + 1> batches_{};  // [sequences]
 };
 
 /// Guesses for one sequence.
@@ -62,17 +72,19 @@ struct DraftOffer {
 
 /// A step that choose_guesses() adds guesses to, and their limits.
 struct StepToDraft {
-  int rows = 0;             ///< rows of the step without guesses
-  int picking = 0;          ///< sequences that get a token in this step, those with offers included
-  int most = 0;             ///< most guesses in all
-  bool has_others = false;  ///< the step has prompts, or sequences without an offer
-  double gain = 1.02;       ///< least ratio of tokens a second with guesses to those without; 0: all guesses are taken
+  int rows = 0;              ///< rows of the step without guesses
+  int picking = 0;           ///< sequences that get a token in this step, those with offers included
+  int most = 0;              ///< most guesses in all
+  bool has_others = false;   ///< the step has prompts, or sequences without an offer
+  bool reads_texts = false;  ///< some sequence has several rows without guesses
+  double gain = 1.02;        ///< least ratio of tokens a second with guesses to those without; 0: all guesses are taken
 };
 
 /// Chooses how many guesses of each offer are verified: as many as give most tokens a second. No sequence of the step
-/// may be expected to get its tokens more than 2 % slower than without guesses. So a step of at most
-/// RowCost::kMostRows rows takes none before RowCost::knows() its cost, for which one step suffices to a sequence that
-/// is alone.
+/// may be expected to get its tokens more than 2 % slower than without guesses. So a step takes none if its cost is not
+/// known (RowCost::knows); for a sequence that is alone, one measured step suffices. Now and then, likely guesses are
+/// tried although they look dear (RowCost::should_probe). The cost of a step that reads texts, or has more than
+/// RowCost::kMostRows rows, is RowCost::unknown().
 void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost);
 
 }  // namespace tenon

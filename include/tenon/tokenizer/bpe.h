@@ -19,8 +19,8 @@ namespace detail {
 struct TokenizerTables;
 }
 
-/// A tokenizer read from a model folder. Movable; const use is thread-safe. Returned views live as long as the
-/// tokenizer.
+/// A tokenizer read from a model folder. Copies share its tables; const use is thread-safe. Returned views live as long
+/// as any copy.
 class Tokenizer {
  public:
   /// Reads tokenizer.json, or else vocab.json and merges.txt, or else tokenizer.model. Reads tokenizer_config.json,
@@ -98,7 +98,7 @@ class Tokenizer {
 
   static void check_text(std::string_view text);
 
-  std::shared_ptr<const detail::TokenizerTables> vocabulary_;  // copies share it; null only after a move
+  std::shared_ptr<const detail::TokenizerTables> vocabulary_;  // null only after a move
 };
 
 }  // namespace tenon
