@@ -29,7 +29,11 @@ struct DraftSettings {
 /// what its request expects (Request::prediction), else from what its constraint forces, else by the draft policy.
 class Drafter {
  public:
-  RowCost& cost() { return cost_; }
+  /// The step of this plan, `guessed` of whose rows were guesses, took this long.
+  void measure(const Plan& plan, int guessed, double seconds) {
+    const auto sequences = static_cast<int>(plan.slices.size());
+    if (plan.rows == sequences + guessed) cost_.measure(sequences, guessed, seconds);  // else it read a text
+  }
 
   /// Adds guesses to the slices of the plan that queue.plan() has just made. Guesses come last: they take the rows that
   /// EngineOptions::token_budget has left, and cache that is free. Returns their number.

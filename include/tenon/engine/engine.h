@@ -398,9 +398,7 @@ class Engine : private detail::SteppedEngine {
     const double seconds = std::chrono::duration<double>(end - begin).count();
     stats_.seconds += seconds;
     update_stats();
-    const auto sequences = static_cast<int>(step.plan.slices.size());
-    if (kDrafts && step.plan.rows == sequences + step.guessed)
-      drafter_.cost().measure(sequences, step.guessed, seconds);
+    if (kDrafts) drafter_.measure(step.plan, step.guessed, seconds);
     const auto began = std::max(step.begin, std::exchange(last_end_, end));
     if (!options_.on_step) return;
     const auto failure = detail::attempt([&] { options_.on_step({stats_.steps, began, end, step.report}); });

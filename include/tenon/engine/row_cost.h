@@ -11,8 +11,8 @@
 namespace tenon {
 
 /// The seconds of a step in which each sequence has one row and its guesses, by the number of sequences and of all
-/// guesses. Steps of different numbers of sequences are never compared, because a row costs more beside some requests
-/// than beside others: drawing a token from a large vocabulary may take as long as the row of a guess.
+/// guesses. Steps of different numbers of sequences are never compared: a row costs more beside some requests than
+/// beside others. Drawing a token from a large vocabulary may take as long as the row of a guess.
 class RowCost {
  public:
   static constexpr int kMostRows = 64;  ///< of a step that is measured, guesses included
