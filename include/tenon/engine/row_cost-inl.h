@@ -14,20 +14,29 @@ TENON_INLINE void RowCost::measure(int sequences, int guesses, double seconds) {
   const auto at = static_cast<std::size_t>(guesses);
   if (batch.means.size() <= at) batch.means.resize(at + 1);
   Mean& mean = batch.means[at];
+  if (guesses == 0 && is_stale(batch)) mean = Mean();
   mean.count = std::min(mean.count, static_cast<int>(1 / kNew)) + 1;
   mean.seconds += std::max(1.0 / mean.count, seconds < mean.seconds ? kFaster : kNew) * (seconds - mean.seconds);
   mean.newest = ++batch.steps;
+  mean.when = ++steps_;
   if (guesses > 0) batch.guessed = batch.steps;
   // Steps that look dear are chosen no more. An old measurement, of a slow moment perhaps, must not forbid them for
   // good.
   for (Mean& other : batch.means)
-    if (batch.steps - other.newest > kMostAge) other = Mean();
+    if (batch.steps - other.newest > kMostAge || steps_ - other.when > kLongAgo) other = Mean();
 }
 
 TENON_INLINE bool RowCost::knows(int sequences, int fewest) const {
   const Batch* at = batch(sequences);
-  return at != nullptr && !at->means.empty() && at->means[0].count >= fewest &&
-         at->steps - at->means[0].newest < kRefresh;
+  return at != nullptr && !at->means.empty() && at->means[0].count >= fewest && !is_stale(*at);
+}
+
+TENON_INLINE int RowCost::most_guesses(int sequences) const {
+  constexpr int kFirst = 8;
+  const Batch* at = batch(sequences);
+  int measured = at == nullptr ? 0 : static_cast<int>(at->means.size()) - 1;
+  while (measured > 0 && at->means[static_cast<std::size_t>(measured)].count == 0) --measured;
+  return std::min(std::max({kFirst, sequences, 2 * measured}), kMostRows - sequences);
 }
 
 TENON_INLINE bool RowCost::should_probe(int sequences) const {
@@ -69,7 +78,7 @@ inline std::size_t likeliest(std::span<const DraftOffer> offers, std::span<const
   return best;
 }
 
-// Takes a few guesses of the offer with the largest chance, if they are likely.
+// Takes a few guesses, at most `most`, of the offer with the largest chance, if they are likely.
 inline void probe(std::span<DraftOffer> offers, int most) {
   constexpr double kLikely = 0.5;
   const auto best = std::max_element(offers.begin(), offers.end(),
@@ -83,7 +92,7 @@ inline void probe(std::span<DraftOffer> offers, int most) {
 TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft& step, const RowCost& cost) {
   constexpr double kMostDelay = 1.02;
   const bool measures = !step.reads_texts && step.rows <= RowCost::kMostRows;
-  const int fewest_steps = step.has_others || offers.size() > 1 ? RowCost::kFewest : 1;
+  const int fewest_steps = step.has_others ? RowCost::kFewest : 1;
   if (step.gain > 0 && measures && !cost.knows(step.rows, fewest_steps)) return;
   const auto seconds_with = [&](int guesses) {
     return measures ? cost.of(step.rows, guesses) : RowCost::unknown(step.rows + guesses);
@@ -95,7 +104,8 @@ TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft
   const double alone = seconds_with(0);
   double tokens = step.picking, best = step.gain * tokens / alone;
   bool takes = false;
-  for (int count = 1; count <= step.most; ++count) {
+  const int most = measures && step.gain > 0 ? std::min(step.most, cost.most_guesses(step.rows)) : step.most;
+  for (int count = 1; count <= most; ++count) {
     const std::size_t next = detail::likeliest(offers, chances, taken);
     if (next == offers.size()) break;
     ++taken[next];
@@ -105,12 +115,12 @@ TENON_INLINE void choose_guesses(std::span<DraftOffer> offers, const StepToDraft
     const double seconds = seconds_with(count);
     const double fewest = step.has_others ? 1 : *std::min_element(expected.begin(), expected.end());
     if (step.gain > 0 && seconds > kMostDelay * alone * fewest) continue;
-    if (step.gain > 0 && tokens / seconds < best) continue;
+    if (step.gain > 0 && tokens / seconds <= best) continue;
     best = tokens / seconds;
     takes = true;
     for (std::size_t i = 0; i < offers.size(); ++i) offers[i].taken = taken[i];
   }
-  if (!takes && measures && cost.should_probe(step.rows)) detail::probe(offers, step.most);
+  if (!takes && measures && cost.should_probe(step.rows)) detail::probe(offers, most);
 }
 
 }  // namespace tenon
