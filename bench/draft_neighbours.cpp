@@ -6,6 +6,7 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -94,13 +95,19 @@ bool measure(const char* format, const ModelFiles& files, int rounds) {
     return E(files, EngineOptions{.batch = 32, .threads = kThreads, .prefix_reuse = false, .draft_tokens = guesses});
   };
   E none = make(0), guessing = make(EngineOptions{}.draft_tokens), again = make(0);
+  const std::array<E*, 3> engines = {&none, &guessing, &again};
   bool equal = true;
   for (const int neighbours : {31, 7, 1}) {
-    for (E* engine : {&none, &guessing, &again}) run(*engine, neighbours);  // learns what rows cost
+    for (E* engine : engines) run(*engine, neighbours);  // learns what rows cost
     std::map<std::string, std::vector<double>> all;
     std::uint64_t accepted = 0;
     for (int round = 0; round < rounds; ++round) {
-      const Run a = run(none, neighbours), b = run(guessing, neighbours), c = run(again, neighbours);
+      std::array<Run, 3> runs;  // another engine begins each round
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::size_t turn = (i + static_cast<std::size_t>(round)) % 3;
+        runs[turn] = run(*engines[turn], neighbours);
+      }
+      const auto& [a, b, c] = runs;
       equal = equal && a.ids == b.ids && a.ids == c.ids;
       all["first_ms"].push_back(a.first_ms), all["token_ms"].push_back(a.token_ms);
       all["first_ratio"].push_back(b.first_ms / a.first_ms), all["first_noise"].push_back(c.first_ms / a.first_ms);

@@ -59,6 +59,9 @@ def main():
                 continue
             guessed, fewer = answer(options, case["schema"], "suffix")
             differ += guessed != plain
+            if "error" in guessed:
+                print(json.dumps({"id": case["id"], "error with guesses": guessed["error"]}), flush=True)
+                continue
             ratios.append(steps / fewer)
             plain_steps += steps
             guessed_steps += fewer

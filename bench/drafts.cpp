@@ -122,7 +122,12 @@ bool measure_task(const OrderedJson& task, std::array<E*, 3> engines, const std:
   Run guessed;
   run(*engines[1], requests);  // learns what rows cost
   for (int round = 0; round < rounds; ++round) {
-    const Run a = run(*engines[0], requests), b = run(*engines[1], requests), c = run(*engines[2], requests);
+    std::array<Run, 3> runs;  // another engine begins each round
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t turn = (i + static_cast<std::size_t>(round)) % 3;
+      runs[turn] = run(*engines[turn], requests);
+    }
+    const auto& [a, b, c] = runs;
     equal = equal && a.ids == b.ids && a.ids == c.ids;
     all["none_tok_s"].push_back(a.rate()), all["suffix_tok_s"].push_back(b.rate());
     all["ratio"].push_back(b.rate() / a.rate()), all["noise"].push_back(c.rate() / a.rate());
