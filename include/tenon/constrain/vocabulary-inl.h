@@ -158,7 +158,7 @@ TENON_INLINE std::vector<TokenId> Vocabulary::split(std::string_view text) const
 
 TENON_INLINE std::vector<TokenId> Vocabulary::encoded(std::string_view text) const {
   if (!tokenizer_ || text.empty()) return {};
-  // SentencePiece puts a space in front of a text: of a line break here.
+  // SentencePiece puts a space in front of what it encodes. The second time, that is a line break, not the text.
   for (const char* before : {"", "\n"}) {
     std::vector<TokenId> ids;
     try {
