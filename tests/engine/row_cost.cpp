@@ -198,12 +198,18 @@ BOOST_AUTO_TEST_CASE(no_guess_before_steps_without_guesses_were_measured) {
   BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {.gain = 0}, cost) == (Taken{4}));
   measure(cost, 1, 0, 1, RowCost::kFewest - 1);
   BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, {}, cost) == (Taken{1}));  // it delays itself alone
-  const StepToDraft beside_prompt = {.rows = 1, .picking = 1, .has_others = true};
-  BOOST_TEST(chosen({{.chance = 0.5, .tokens = 4}}, beside_prompt, RowCost()) == (Taken{0}));
   BOOST_TEST(!cost.knows(1));
   cost.measure(1, 0, 1);
   BOOST_TEST(cost.knows(1));
   BOOST_TEST(!cost.knows(500));
+
+  // Beside others, more steps are needed, although the guesses cost nothing.
+  const StepToDraft beside_one = {.rows = 2, .picking = 2, .has_others = true};
+  measure(cost, 2, 4, 1);
+  measure(cost, 2, 0, 1, RowCost::kFewest - 1);
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 4}}, beside_one, cost) == (Taken{0}));
+  cost.measure(2, 0, 1);
+  BOOST_TEST(chosen({{.chance = 0.9, .tokens = 4}}, beside_one, cost) == (Taken{4}));
 }
 
 BOOST_AUTO_TEST_CASE(steps_of_more_rows_than_are_measured_have_guesses) {
