@@ -28,7 +28,7 @@ ELSEWHERE = {
 }
 # Concepts of the library's own. {(file, name): reason}
 OWN = {
-    ("include/tenon/model/with_model.h", "ChoosesFamily"): "AnyFamily: one type for a list of families",
+    ("include/tenon/model/any_family.h", "ChoosesFamily"): "AnyFamily: one type for a list of families",
     ("include/tenon/schedule/any_scheduler.h", "PlansSteps"): "SchedulerPolicy without copyable, which depends on the class it guards",
     ("include/tenon/ops/cuda/columns.cuh", "HasColumns"): "layouts of the library that its kernels know",
     ("include/tenon/ops/cuda/mixture.cuh", "HasExperts"): "layouts of the library that its kernels know",

@@ -13,4 +13,5 @@
 #include "tenon/engine/sequence_output-inl.h"
 #include "tenon/engine/service_inbox-inl.h"
 #include "tenon/engine/snapshot-inl.h"
+#include "tenon/engine/stop_matcher-inl.h"
 #include "tenon/engine/verify-inl.h"

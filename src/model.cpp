@@ -1,6 +1,7 @@
 // The host code of model/.
 #include "tenon/model/adapter_sites-inl.h"
 #include "tenon/model/alibi-inl.h"
+#include "tenon/model/any_family-inl.h"
 #include "tenon/model/bloom-inl.h"
 #include "tenon/model/cohere-inl.h"
 #include "tenon/model/configure-inl.h"
@@ -37,3 +38,4 @@
 #include "tenon/model/stablelm-inl.h"
 #include "tenon/model/starcoder2-inl.h"
 #include "tenon/model/tensor_source-inl.h"
+#include "tenon/model/weight_hash-inl.h"

@@ -4,13 +4,9 @@
 namespace program {
 
 std::vector<MenuEntry> float16_engines() {
-  std::vector<MenuEntry> entries;
-  add_weight_entries<tenon::BFloat16>(entries);
-  add_exact_head_entry<tenon::BFloat16>(entries);
-  add_weight_entries<tenon::BFloat16Dot>(entries);
-  add_weight_entries<tenon::BFloat16Amx>(entries);
-  add_weight_entries<tenon::Float16>(entries);
-  return entries;
+  using namespace tenon;
+  return {on_cpu<BFloat16>(), on_cpu_with_exact_head<BFloat16>(), on_cpu<BFloat16Dot>(), on_cpu<BFloat16Amx>(),
+          on_cpu<Float16>()};
 }
 
 }  // namespace program

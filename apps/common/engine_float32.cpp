@@ -4,10 +4,8 @@
 namespace program {
 
 std::vector<MenuEntry> float32_engines() {
-  std::vector<MenuEntry> entries;
-  add_weight_entries<tenon::Float32>(entries);
-  add_exact_head_entry<tenon::Float32>(entries);
-  return entries;
+  using namespace tenon;
+  return {on_cpu<Float32>(), on_cpu_with_exact_head<Float32>()};
 }
 
 }  // namespace program

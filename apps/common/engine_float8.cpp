@@ -4,10 +4,8 @@
 namespace program {
 
 std::vector<MenuEntry> float8_engines() {
-  std::vector<MenuEntry> entries;
-  add_weight_entries<tenon::Float8<tenon::E4M3>>(entries);
-  add_weight_entries<tenon::Float8<tenon::E5M2>>(entries);
-  return entries;
+  using namespace tenon;
+  return {on_cpu<Float8<E4M3>>(), on_cpu<Float8<E5M2>>()};
 }
 
 }  // namespace program

@@ -4,14 +4,10 @@
 namespace program {
 
 std::vector<MenuEntry> int4_engines() {
-  std::vector<MenuEntry> entries;
-  add_weight_entries<tenon::GroupInt4>(entries);
-  add_weight_entries<tenon::GroupInt4Of<64>>(entries);  // wider groups, for quantised checkpoints that have them
-  add_weight_entries<tenon::GroupInt4Of<128>>(entries);
-  add_weight_entries<tenon::GroupInt4Act8>(entries);
-  add_weight_entries<tenon::GroupInt8>(entries);
-  add_weight_entries<tenon::NormalFloat4>(entries);
-  return entries;
+  using namespace tenon;
+  // Wider groups are those of quantised checkpoints.
+  return {on_cpu<GroupInt4>(),     on_cpu<GroupInt4Of<64>>(), on_cpu<GroupInt4Of<128>>(),
+          on_cpu<GroupInt4Act8>(), on_cpu<GroupInt8>(),       on_cpu<NormalFloat4>()};
 }
 
 }  // namespace program

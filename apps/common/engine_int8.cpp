@@ -4,12 +4,9 @@
 namespace program {
 
 std::vector<MenuEntry> int8_engines() {
-  std::vector<MenuEntry> entries;
-  add_weight_entries<tenon::ZeroPointInt8>(entries);
-  add_exact_head_entry<tenon::ZeroPointInt8>(entries);
-  add_weight_entries<tenon::ZeroPointInt8Of<tenon::PerTensor>>(entries);
-  add_weight_entries<tenon::ZeroPointInt8Act8>(entries);
-  return entries;
+  using namespace tenon;
+  return {on_cpu<ZeroPointInt8>(), on_cpu_with_exact_head<ZeroPointInt8>(), on_cpu<ZeroPointInt8Of<PerTensor>>(),
+          on_cpu<ZeroPointInt8Act8>()};
 }
 
 }  // namespace program

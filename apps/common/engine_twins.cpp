@@ -5,17 +5,9 @@ namespace program {
 
 std::vector<MenuEntry> twin_engines() {
   using namespace tenon;
-  std::vector<MenuEntry> entries;
-  add_entry<Float32, PagedOf>(entries);
-  add_entry<BFloat16, PagedOf>(entries);
-  add_entry<BFloat16Dot, PagedOf>(entries);
-  add_entry<ZeroPointInt8, PagedOf>(entries);
-  add_entry<ZeroPointInt8Act8, PagedOf>(entries);
-  add_entry<GroupInt4, PagedOf>(entries);
-  add_entry<GroupInt4Act8, PagedOf>(entries);
-  add_entry<GroupInt8, PagedOf>(entries);
-  add_entry<NormalFloat4, PagedOf>(entries);
-  return entries;
+  return {on_cpu<Float32>(),       on_cpu<BFloat16>(),          on_cpu<BFloat16Dot>(),
+          on_cpu<ZeroPointInt8>(), on_cpu<ZeroPointInt8Act8>(), on_cpu<GroupInt4>(),
+          on_cpu<GroupInt4Act8>(), on_cpu<GroupInt8>(),         on_cpu<NormalFloat4>()};
 }
 
 }  // namespace program

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "menu.h"
-#include "tenon/cache/any_element.h"
+#include "tenon/cache/any_cache.h"
 #include "tenon/draft/suffix_draft.h"
 #include "tenon/engine/engine.h"
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
@@ -68,31 +68,25 @@ template <>
 inline constexpr std::string_view word<tenon::GroupInt8> = "int8_group32";
 template <>
 inline constexpr std::string_view word<tenon::NormalFloat4> = "nf4";
-template <class Element>
-inline constexpr std::string_view word<tenon::NoCacheOf<Element>> = "none";
-template <class Element>
-inline constexpr std::string_view word<tenon::ContiguousKVOf<Element>> = "contiguous";
-template <int Block, class Element>
-inline constexpr std::string_view word<tenon::PagedKVOf<Block, Element>> = "paged";
-template <int Block, class Element>
-inline constexpr std::string_view word<tenon::WindowKVOf<Block, Element>> = "window";
-template <template <class> class Of>
-inline constexpr std::string_view word<tenon::AnyElementKV<Of>> = word<Of<float>>;
 
-// Tokens of a block, of paged caches.
+// The caches that an engine offers: an engine whose cache is not chosen at run time has pages of 16 tokens.
+inline constexpr CacheWords kCaches[] = {
+    {"paged", 16, tenon::CacheKind::paged16}, {"paged", 32, tenon::CacheKind::paged32},
+    {"paged", 64, tenon::CacheKind::paged64}, {"contiguous", 0, tenon::CacheKind::contiguous},
+    {"window", 0, tenon::CacheKind::window},  {"none", 0, tenon::CacheKind::none}};
 template <class Cache>
-inline constexpr int block_of = 0;
-template <int Block, class Element>
-inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
-template <template <class> class Of>
-inline constexpr int block_of<tenon::AnyElementKV<Of>> = block_of<Of<float>>;
+inline constexpr std::span<const CacheWords> caches_of = {};
+template <>
+inline constexpr std::span<const CacheWords> caches_of<tenon::AnyKV> = kCaches;
+template <>
+inline constexpr std::span<const CacheWords> caches_of<tenon::AnyElementKV<tenon::PagedOf>> = std::span(kCaches, 1);
+template <class Element>
+inline constexpr std::span<const CacheWords> caches_of<tenon::PagedKVOf<16, Element>> = std::span(kCaches, 1);
 
 // The elements of keys and values that an engine offers, in the order of KvType.
 inline constexpr std::string_view kElements[] = {"float32", "bfloat16", "float16", "int8"};
 template <class Cache>
-inline constexpr std::span<const std::string_view> elements_of = {};
-template <template <class> class Of>
-inline constexpr std::span<const std::string_view> elements_of<tenon::AnyElementKV<Of>> = kElements;
+inline constexpr std::span<const std::string_view> elements_of = kElements;
 template <int Block, class E>
 inline constexpr std::span<const std::string_view> elements_of<tenon::PagedKVOf<Block, E>> =
     std::span(kElements).subspan(std::is_same_v<E, float>             ? 0
@@ -118,7 +112,9 @@ MenuEntry menu_entry() {
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
                                tenon::Draft<tenon::SuffixDraft>, tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
-  return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, Engine::DeviceP::name},
+  static_assert(!caches_of<CacheP>.empty(), "the command line has a word for this cache");
+  return {{word<WeightP>, head, Engine::DeviceP::name},
+          caches_of<CacheP>,
           elements_of<CacheP>,
           kAttentions<AttentionP>,
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
@@ -128,6 +124,7 @@ MenuEntry menu_entry() {
                                          .batch = s.batch,
                                          .cache_tokens = s.cache_tokens,
                                          .cache_element = s.cache_element,
+                                         .cache_kind = s.cache_kind,
                                          .positions = s.positions,
                                          .threads = s.threads,
                                          .adapters = s.adapters,
@@ -143,32 +140,16 @@ MenuEntry menu_entry() {
           }};
 }
 
-// Adds an engine on the CPU whose cache Of<E> has any element.
-template <class WeightP, template <class> class Of, class HeadP = WeightP>
-void add_entry(std::vector<MenuEntry>& entries) {
-  entries.push_back(menu_entry<WeightP, tenon::AnyElementKV<Of>, tenon::AnyAttention, HeadP>());
+// An engine on the CPU, with any cache, element and attention.
+template <class WeightP, class HeadP = WeightP>
+MenuEntry on_cpu() {
+  return menu_entry<WeightP, tenon::AnyKV, tenon::AnyAttention, HeadP>();
 }
 
-template <class E>
-using PagedBy32 = tenon::PagedKVOf<32, E>;
-template <class E>
-using PagedBy64 = tenon::PagedKVOf<64, E>;
-
-// Adds engines with a weight format, one for each cache.
+// The same with an exact head from an int8 copy.
 template <class WeightP>
-void add_weight_entries(std::vector<MenuEntry>& entries) {
-  add_entry<WeightP, tenon::PagedOf>(entries);
-  add_entry<WeightP, PagedBy32>(entries);
-  add_entry<WeightP, PagedBy64>(entries);
-  add_entry<WeightP, tenon::ContiguousKVOf>(entries);
-  add_entry<WeightP, tenon::WindowOf>(entries);
-  add_entry<WeightP, tenon::NoCacheOf>(entries);
-}
-
-// Adds an engine with an exact head from an int8 copy.
-template <class WeightP>
-void add_exact_head_entry(std::vector<MenuEntry>& entries) {
-  add_entry<WeightP, tenon::PagedOf, tenon::Int8ExactOf<WeightP>>(entries);
+MenuEntry on_cpu_with_exact_head() {
+  return on_cpu<WeightP, tenon::Int8ExactOf<WeightP>>();
 }
 
 }  // namespace program

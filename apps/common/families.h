@@ -5,14 +5,13 @@
 #include <string_view>
 
 #include "menu.h"
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
 
 namespace program {
 
-// Calls body(Family{}) for the family of that model_type.
-template <class Body>
-auto with_family(std::string_view model_type, Body&& body) {
-  return tenon::with_model(tenon::BuiltInModels{}, model_type, body);
+// The family of that model_type. Error unsupported, with the list of those that the library has.
+inline const tenon::Family& family_named(std::string_view model_type) {
+  return tenon::find_family(tenon::BuiltInModels{}, model_type);
 }
 
 // Counts over the parts of a model.
@@ -41,23 +40,18 @@ inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head,
       if (tensors.insert(part.name).second) count.parameters += elements({part.stored_rows(), spec_of_part.shape.cols});
   };
   const auto matrix = [&](const tenon::MatrixSpec& m) {
-    if (m.none()) return 0;
+    if (m.none()) return;
     add_parameters(m);
     count.matrix_parameters += elements(m.shape);
     count.matrix_bytes += format.bytes(m.shape);
-    return 0;
   };
-  const auto head = [&](const tenon::MatrixSpec& m) {
-    add_parameters(m);
-    return 0;
-  };
+  const auto head = [&](const tenon::MatrixSpec& m) { add_parameters(m); };
   const auto vector = [&](const tenon::VectorSpec& v) {
-    if (v.none()) return 0;
+    if (v.none()) return;
     add_parameters(v);
     (&v == &spec.position_table ? count.position_bytes : count.vector_bytes) += elements(v.shape) * sizeof(float);
-    return 0;
   };
-  tenon::map_parts<int, int, int>(spec, tied_head, matrix, head, vector);
+  tenon::visit_parts(spec, tied_head, {matrix, head, vector});
   count.embedding_bytes = format.bytes(spec.embedding.shape);
   count.head_bytes = tied_head ? count.embedding_bytes : format.bytes(spec.head.shape);
   return count;

@@ -25,26 +25,34 @@ struct EngineSettings {
   std::vector<tenon::AdapterUse> merged = {};
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
-  bool guesses = false;                                  // tokens are guessed
-  bool guesses_from_others = false;                      // also from other texts of a client
-  bool takes_all_guesses = false;                        // also where they do not pay
-  tenon::KvType cache_element = tenon::KvType::float32;  // of MenuEntry::kv
-  bool direct_attention = false;                         // of MenuEntry::attention
+  bool guesses = false;                                     // tokens are guessed
+  bool guesses_from_others = false;                         // also from other texts of a client
+  bool takes_all_guesses = false;                           // also where they do not pay
+  tenon::CacheKind cache_kind = tenon::CacheKind::paged16;  // of MenuEntry::caches
+  tenon::KvType cache_element = tenon::KvType::float32;     // of MenuEntry::kv
+  bool direct_attention = false;                            // of MenuEntry::attention
   tenon::StepObserver on_step = {};
 };
 
 // The policies of an engine in the words of the command line.
 struct EngineWords {
-  std::string_view weights, head, cache;
-  int block = 0;  // tokens per block of the paged cache; 0: the cache has no blocks
-  std::string_view device;
+  std::string_view weights, head, device;
 
   friend bool operator==(const EngineWords&, const EngineWords&) = default;
 };
 
+// A cache in the words of the command line.
+struct CacheWords {
+  std::string_view cache;
+  int block = 0;  // tokens per block of the paged cache; 0: the cache has no blocks
+  tenon::CacheKind kind = tenon::CacheKind::paged16;
+};
+
 struct MenuEntry {
   EngineWords words;
-  std::span<const std::string_view> kv, attention;  // what the engine offers at run time
+  // The choices at run time.
+  std::span<const CacheWords> caches;
+  std::span<const std::string_view> kv, attention;
   std::unique_ptr<tenon::AnyEngine> (*make)(const tenon::ModelFiles& files, const EngineSettings& settings);
 };
 

@@ -81,18 +81,28 @@ namespace {
 
 using Entries = std::vector<MenuEntry>;
 
-// An engine that the options name. kv and attention are single words here.
+// An engine that the options name. Each choice at run time is one word here.
 struct WantedEngine {
   EngineWords words;
+  std::string_view cache;
+  int block;  // 0: the cache has no blocks
   std::string_view kv, attention;
 };
 
-// kv and attention: a word, or several words in "a|b|c".
-std::string as_options(const EngineWords& w, const std::string& kv, const std::string& attention) {
-  std::string text = "--weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
+// The values of the options that are chosen at run time: a word, or several words in "a|b|c".
+struct ChoiceTexts {
+  std::string cache, block, kv, attention;
+};
+
+std::string as_options(const EngineWords& w, const ChoiceTexts& choices) {
+  std::string text = "--weights " + std::string(w.weights) + " --cache " + choices.cache;
   if (w.head != words::head[0]) text += " --head " + std::string(w.head);
-  if (w.block != 0) text += " --block " + std::to_string(w.block);
-  return text + " --kv " + kv + " --attention " + attention + " --device " + std::string(w.device);
+  if (!choices.block.empty()) text += " --block " + choices.block;
+  return text + " --kv " + choices.kv + " --attention " + choices.attention + " --device " + std::string(w.device);
+}
+
+bool contains(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 std::string alternatives(std::span<const std::string_view> words) {
@@ -101,8 +111,21 @@ std::string alternatives(std::span<const std::string_view> words) {
   return text;
 }
 
-bool contains(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+ChoiceTexts choices_of(const MenuEntry& entry) {
+  std::vector<std::string_view> caches;
+  std::string blocks;
+  for (const CacheWords& each : entry.caches) {
+    if (!contains(caches, each.cache)) caches.push_back(each.cache);
+    if (each.block != 0) blocks += (blocks.empty() ? "" : "|") + std::to_string(each.block);
+  }
+  return {alternatives(caches), blocks, alternatives(entry.kv), alternatives(entry.attention)};
+}
+
+// null: the engine does not have that cache.
+const CacheWords* find_cache(const MenuEntry& entry, std::string_view cache, int block) {
+  const auto found = std::find_if(entry.caches.begin(), entry.caches.end(),
+                                  [&](const CacheWords& each) { return each.cache == cache && each.block == block; });
+  return found == entry.caches.end() ? nullptr : &*found;
 }
 
 // The options that no compiled engine has, or otherwise that their combination is missing.
@@ -118,20 +141,27 @@ std::string reason(const WantedEngine& wanted, const Entries& entries) {
   };
   check_word("--weights", &EngineWords::weights);
   check_word("--head", &EngineWords::head);
-  check_word("--cache", &EngineWords::cache);
+  const auto has_cache = [&](const MenuEntry& entry, bool with_block) {
+    return std::any_of(entry.caches.begin(), entry.caches.end(), [&](const CacheWords& each) {
+      return each.cache == wanted.cache && (!with_block || each.block == wanted.block);
+    });
+  };
+  check("--cache", wanted.cache, [&](const MenuEntry& entry) { return has_cache(entry, false); });
+  if (names.empty() && wanted.block != 0)
+    check("--block", std::to_string(wanted.block), [&](const MenuEntry& entry) { return has_cache(entry, true); });
   check("--kv", wanted.kv, [&](const MenuEntry& entry) { return contains(entry.kv, wanted.kv); });
   check("--attention", wanted.attention,
         [&](const MenuEntry& entry) { return contains(entry.attention, wanted.attention); });
   check_word("--device", &EngineWords::device);
   if (!names.empty()) return "not compiled in: " + names;
   return "this combination was not compiled in: " +
-         as_options(wanted.words, std::string(wanted.kv), std::string(wanted.attention));
+         as_options(wanted.words, {std::string(wanted.cache), wanted.block == 0 ? "" : std::to_string(wanted.block),
+                                   std::string(wanted.kv), std::string(wanted.attention)});
 }
 
 std::string list_of(const Entries& entries) {
   std::string text = "compiled in are";
-  for (const MenuEntry& entry : entries)
-    text += "\n  " + as_options(entry.words, alternatives(entry.kv), alternatives(entry.attention));
+  for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words, choices_of(entry));
   return text +
          "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, "
          "merged or none";
@@ -139,7 +169,8 @@ std::string list_of(const Entries& entries) {
 
 const MenuEntry* find(const WantedEngine& wanted, const Entries& entries) {
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) {
-    return e.words == wanted.words && contains(e.kv, wanted.kv) && contains(e.attention, wanted.attention);
+    return e.words == wanted.words && find_cache(e, wanted.cache, wanted.block) && contains(e.kv, wanted.kv) &&
+           contains(e.attention, wanted.attention);
   });
   return found == entries.end() ? nullptr : &*found;
 }
@@ -175,21 +206,19 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
 }
 
 WantedEngine wanted_by(const ModelOptions& o) {
-  return {{o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.device}, o.kv, o.attention};
+  return {{o.weights, o.head, o.device}, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention};
 }
 
 // The size of all weights in that format, such as "48.4 MB".
 std::string megabytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
-  const std::size_t bytes = with_family(model_type, [&](auto family) -> std::size_t {
-    using Family = decltype(family);
-    const tenon::ModelConfig config = tenon::detail::configure<Family>(files);
-    check_layer_count(files, config);
-    const auto formats = weight_formats();
-    const auto format =
-        std::find_if(formats.begin(), formats.end(), [&](const WeightFormat& each) { return each.name == weights; });
-    if (format == formats.end()) throw Error(Error::Kind::internal, std::string(weights), "has no size");
-    return count_weights(Family::tensors(config), config.tied_head, *format).bytes(config.tied_head);
-  });
+  const tenon::Family& family = family_named(model_type);
+  const tenon::ModelConfig config = tenon::configure(files, family);
+  check_layer_count(files, config);
+  const auto formats = weight_formats();
+  const auto format =
+      std::find_if(formats.begin(), formats.end(), [&](const WeightFormat& each) { return each.name == weights; });
+  if (format == formats.end()) throw Error(Error::Kind::internal, std::string(weights), "has no size");
+  const std::size_t bytes = count_weights(family.tensors(config), config.tied_head, *format).bytes(config.tied_head);
   return formatted("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
@@ -247,6 +276,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .guesses = options.draft != "none" && can_draft,
                              .guesses_from_others = options.draft == "suffix",
                              .takes_all_guesses = options.takes_all_guesses,
+                             .cache_kind = find_cache(*entry, wanted.cache, wanted.block)->kind,
                              .cache_element = element_of(options.kv),
                              .direct_attention = options.attention == "direct",
                              .on_step = options.on_step});

@@ -1,12 +1,10 @@
 #include "shapes.h"
 
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
 
 namespace program {
 
-void need_family(std::string_view model_type) {
-  tenon::with_model(tenon::BuiltInModels{}, model_type, [](auto) { return 0; });
-}
+void need_family(std::string_view model_type) { tenon::find_family(tenon::BuiltInModels{}, model_type); }
 
 std::span<const KnownShape> known_shapes() {
   static constexpr KnownShape shapes[] = {{"gpt2", tenon::Gpt2::small},

@@ -18,9 +18,7 @@ class Traffic {
   Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv,
           std::size_t (*approximation)(tenon::Shape) = nullptr)
       : config_(config),
-        count_(with_family(
-            config.model_type,
-            [&](auto family) { return count_weights(decltype(family)::tensors(config), config.tied_head, weights); })),
+        count_(count_weights(family_named(config.model_type).tensors(config), config.tied_head, weights)),
         kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))),
         approximation_bytes_(approximation ? approximation({config.vocab, config.hidden}) : 0) {}
 

@@ -37,8 +37,7 @@ tenon::ModelFiles open(const Settings& settings) {
 // The longest sequence that an engine for these files will take.
 int context_of(const Settings& settings, const tenon::ModelFiles& files) {
   if (settings.model.positions > 0) return settings.model.positions;
-  return program::with_family(program::model_type(files),
-                              [&](auto family) { return decltype(family)::configure(*files.config).positions; });
+  return program::family_named(program::model_type(files)).configure(*files.config).positions;
 }
 
 Settings resolved(Settings settings, const tenon::ModelFiles& files) {

@@ -332,21 +332,18 @@ std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& 
 int inspect(const InspectCommand& command) {
   const ModelOptions& options = command.model;
   const auto files = open_model(options);
-  tenon::AdapterSites sites;
-  const std::string text = with_family(model_type(files), [&](auto family) {
-    using Family = decltype(family);
-    const tenon::ModelConfig config = tenon::detail::configure<Family>(files);
-    check_layer_count(files, config);
-    const tenon::DecoderSpec spec = tenon::tensors_of<Family>(config);
-    const tenon::TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);
-    return describe_config(config) + describe_weights(spec, config) +
-           describe_errors(files, source, spec, config.tied_head, command.errors) + describe_engines() +
-           describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
-           describe_unused(*files.tensors, source.unused(spec, config.tied_head)) + describe_generation(*files.config) +
-           describe_ignored(files);
-  });
+  const tenon::Family& family = family_named(model_type(files));
+  const tenon::ModelConfig config = tenon::configure(files, family);
+  check_layer_count(files, config);
+  const tenon::DecoderSpec spec = tenon::tensors_of(family, config);
+  const tenon::TensorSource source(files, family.name_prefix);
+  source.check(spec, config.tied_head);
+  const tenon::AdapterSites sites = tenon::adapter_sites(spec, family.name_prefix, files.tensors);
+  const std::string text = describe_config(config) + describe_weights(spec, config) +
+                           describe_errors(files, source, spec, config.tied_head, command.errors) + describe_engines() +
+                           describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
+                           describe_unused(*files.tensors, source.unused(spec, config.tied_head)) +
+                           describe_generation(*files.config) + describe_ignored(files);
   Output output;
   output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), sites));
   if (command.load) output.write(describe_memory(options, files));

@@ -49,14 +49,13 @@ std::vector<MatrixError> errors_of(const tenon::ModelFiles& files) {
   const tenon::TensorSource source(files, tenon::Gpt2::name_prefix);
   std::vector<MatrixError> errors;
   const auto matrix = [&](const tenon::MatrixSpec& m) {
-    if (m.none()) return 0;
+    if (m.none()) return;
     std::vector<float> values(static_cast<std::size_t>(m.shape.rows) * static_cast<std::size_t>(m.shape.cols));
     source.read(m, 0, m.shape.rows, values.data());
     errors.push_back(error_of<P>(m.parts.front().name, m.shape, values));
-    return 0;
   };
-  tenon::map_parts<int, int, int>(tenon::Gpt2::tensors(config), config.tied_head, matrix, matrix,
-                                  [](const auto&) { return 0; });
+  const auto vector = [](const tenon::VectorSpec&) {};
+  tenon::visit_parts(tenon::Gpt2::tensors(config), config.tied_head, {matrix, matrix, vector});
   return errors;
 }
 
@@ -66,10 +65,11 @@ template <class P>
 void gpt2_bytes(const char* name, double bytes_each) {
   const auto config = tenon::Gpt2::small();
   std::size_t packed = 0;
-  const auto matrix = [&](const tenon::MatrixSpec& m) { return packed += P::bytes(m.shape), 0; };
-  tenon::map_parts<int, int, int>(tenon::Gpt2::tensors(config), true, matrix, matrix, [&](const tenon::VectorSpec& v) {
-    return packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols), 0;
-  });
+  const auto matrix = [&](const tenon::MatrixSpec& m) { packed += P::bytes(m.shape); };
+  const auto vector = [&](const tenon::VectorSpec& v) {
+    packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols);
+  };
+  tenon::visit_parts(tenon::Gpt2::tensors(config), true, {matrix, matrix, vector});
   std::printf("  %-12s %12zu %12.0f\n", name, packed, 124439808 * bytes_each + 12582960);
 }
 

@@ -10,7 +10,7 @@
 #include "tenon/adapter/no_adapter.h"
 #include "tenon/adapter/root.h"
 #include "tenon/adapter/segmented.h"
-#include "tenon/cache/any_element.h"
+#include "tenon/cache/any_cache.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"

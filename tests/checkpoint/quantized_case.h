@@ -11,9 +11,9 @@
 
 #include "../io/scratch.h"
 #include "tenon/checkpoint/quantized.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/tensor_source.h"
-#include "tenon/model/with_model.h"
 #include "tensor_file.h"
 
 namespace tenon::test {
@@ -61,23 +61,21 @@ inline std::vector<float> values_of(const Checkpoint& checkpoint, const std::str
 
 // Reads every tensor of the model, as an engine does. Returns the names of the tensors without use.
 inline std::vector<std::string> load_whole(const ModelFiles& files) {
-  return with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
-    using Family = decltype(family);
-    const ModelConfig config = Family::configure(*files.config);
-    check_layer_count(files, config);
-    const DecoderSpec spec = Family::tensors(config);
-    const TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    std::vector<float> values;
-    const auto size = [&](Shape shape) {
-      values.resize(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols));
-      return values.data();
-    };
-    const auto matrix = [&](const MatrixSpec& m) { return source.read(m, 0, m.shape.rows, size(m.shape)), 0; };
-    const auto vector = [&](const VectorSpec& v) { return source.read(v, size(v.shape)), 0; };
-    map_parts<int, int, int>(spec, config.tied_head, matrix, matrix, vector);
-    return source.unused(spec, config.tied_head);
-  });
+  const Family& family = find_family(BuiltInModels{}, model_type_of(files));
+  const ModelConfig config = family.configure(*files.config);
+  check_layer_count(files, config);
+  const DecoderSpec spec = family.tensors(config);
+  const TensorSource source(files, family.name_prefix);
+  source.check(spec, config.tied_head);
+  std::vector<float> values;
+  const auto size = [&](Shape shape) {
+    values.resize(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols));
+    return values.data();
+  };
+  const auto matrix = [&](const MatrixSpec& m) { source.read(m, 0, m.shape.rows, size(m.shape)); };
+  const auto vector = [&](const VectorSpec& v) { source.read(v, size(v.shape)); };
+  visit_parts(spec, config.tied_head, {matrix, matrix, vector});
+  return source.unused(spec, config.tied_head);
 }
 
 // The error about a changed folder; "accepted" where it loads.

@@ -37,7 +37,7 @@ void check_families(ModelList<Models...>) {
     BOOST_TEST(name == type);
     BOOST_TEST(seen.insert(std::string(name)).second, name << " twice");
   };
-  (check(detail::family_name<Models>({}), Models::model_type), ...);
+  (check(detail::family_name<Models>(""), Models::model_type), ...);
 }
 
 BOOST_AUTO_TEST_CASE(families_have_the_name_of_their_model_type) { check_families(BuiltInModels{}); }

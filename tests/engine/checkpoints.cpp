@@ -91,9 +91,8 @@ std::size_t parameters_of(const ModelConfig& config) {
     for (const TensorPart& part : spec.parts)
       if (names.insert(part.name).second)
         count += static_cast<std::size_t>(part.stored_rows()) * static_cast<std::size_t>(spec.shape.cols);
-    return 0;
   };
-  map_parts<int, int, int>(AnyFamily<>::tensors(config), config.tied_head, add, add, add);
+  visit_parts(AnyFamily<>::tensors(config), config.tied_head, {add, add, add});
   return count;
 }
 
@@ -118,17 +117,14 @@ void store_as_mxfp4(const std::filesystem::path& folder) {
 // Loads the model with random weights, and generates a few tokens.
 void run(const std::string& name, const Json& config) {
   const test::Scratch scratch;
-  with_model(BuiltInModels{}, config["model_type"].get<std::string>(), [&](auto family) {
-    using Family = decltype(family);
-    test::make_model<Family>(scratch / "model", config);
-    if (config.contains("quantization_config")) store_as_mxfp4(scratch / "model");
-    const ModelFiles files = load_checkpoint(scratch / "model");
-    const ModelConfig c = Family::configure(*files.config);
-    const TensorSource source(files, Family::name_prefix);
-    BOOST_TEST(source.unused(Family::tensors(c), c.tied_head) == std::vector<std::string>{"of.no.use"},
-               boost::test_tools::per_element());
-    return 0;
-  });
+  const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
+  test::make_model(family, scratch / "model", config);
+  if (config.contains("quantization_config")) store_as_mxfp4(scratch / "model");
+  const ModelFiles files = load_checkpoint(scratch / "model");
+  const ModelConfig c = family.configure(*files.config);
+  const TensorSource source(files, family.name_prefix);
+  BOOST_TEST(source.unused(family.tensors(c), c.tied_head) == std::vector<std::string>{"of.no.use"},
+             boost::test_tools::per_element());
   const auto engine = any_model<Cache<WindowKV>>(load_checkpoint(scratch / "model"), EngineOptions{.threads = 2});
   std::vector<TokenId> ids;
   engine->submit({.input_ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22},

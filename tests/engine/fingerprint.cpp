@@ -49,11 +49,11 @@ BOOST_AUTO_TEST_CASE(a_class_is_written_in_canonical_names) {
 
 BOOST_AUTO_TEST_CASE(what_derives_from_a_policy_has_another_class) {
   const ModelConfig config = tiny_gpt2();
-  BOOST_TEST(detail::family_name<AnyFamily<>>(config) == "gpt2");
+  BOOST_TEST(detail::family_name<AnyFamily<>>(config.model_type) == "gpt2");
   BOOST_TEST((class_of<OtherFloat32, Float32, float, FlashAttention>()) !=
              (class_of<Float32, Float32, float, FlashAttention>()));
   BOOST_TEST(detail::class_name<OtherCpu>() != detail::class_name<Cpu>());
-  BOOST_TEST(detail::family_name<OtherGpt2>(config) != "gpt2");
+  BOOST_TEST(detail::family_name<OtherGpt2>(config.model_type) != "gpt2");
 }
 
 // The digits are recorded: a change of them is a change of every receipt, and needs a new kNumericsVersion.

@@ -16,7 +16,7 @@
 #include "differences.h"
 #include "known_texts.h"
 #include "random_requests.h"
-#include "tenon/cache/any_element.h"
+#include "tenon/cache/any_cache.h"
 #include "tenon/schedule/fair.h"
 
 namespace tenon::invariance {
@@ -82,7 +82,7 @@ class ChosenCpu : public Cpu {
 
 using Kv = KvType;
 enum class Attend { flash, direct };
-enum class Keep { none, contiguous, paged16, paged32, paged64, window };
+using Keep = CacheKind;
 
 inline constexpr std::array kKvs = {Kv::float32, Kv::bfloat16, Kv::int8};
 inline constexpr std::array kAllKvs = {Kv::float32, Kv::bfloat16, Kv::float16, Kv::int8};
@@ -95,7 +95,7 @@ inline std::string to_string(Kv kv) {
 inline std::string to_string(Attend attend) { return attend == Attend::direct ? "direct" : "flash"; }
 inline std::string to_string(Keep cache) {
   return std::array{
-      "none", "contiguous", "paged 16", "paged 32", "paged 64", "window"}[static_cast<std::size_t>(cache)];
+      "paged 16", "paged 32", "paged 64", "contiguous", "window", "none"}[static_cast<std::size_t>(cache)];
 }
 inline bool is_paged(Keep cache) { return cache >= Keep::paged16 && cache <= Keep::paged64; }
 inline int block_of(Keep cache) { return cache == Keep::paged64 ? 64 : cache == Keep::paged32 ? 32 : 16; }
@@ -147,6 +147,7 @@ std::unique_ptr<AnyEngine> make(const Setup& s, const ModelConfig& config) {
   ChosenCpu::next = {.threads = s.options.threads, .isa = s.isa};
   EngineOptions options = s.options;
   if constexpr (ChoosesElement<typename CacheP::View>) options.cache_element = s.kv;
+  if constexpr (ChoosesCache<CacheP>) options.cache_kind = s.cache;
   AttentionP attention;
   if constexpr (std::is_same_v<AttentionP, AnyAttention>) attention.direct = s.attend == Attend::direct;
   return std::make_unique<EngineBox<E>>(random_checkpoint(config, s.weights), s.scheduler, attention, options);
@@ -155,11 +156,6 @@ template <class AttentionP, class CacheP>
 std::unique_ptr<AnyEngine> make(const Setup& s) {
   return make<AttentionP, CacheP>(s, tiny(s.shape));
 }
-
-template <class E>
-using PagedBy32 = PagedKVOf<32, E>;
-template <class E>
-using PagedBy64 = PagedKVOf<64, E>;
 
 template <class AttentionP, class Element>
 std::unique_ptr<AnyEngine> make_with_cache(const Setup& s) {
@@ -180,24 +176,10 @@ std::unique_ptr<AnyEngine> make_with_cache(const Setup& s) {
   return nullptr;
 }
 
-// Any of the engines, which choose element and attention at run time (any_element.cpp).
+// Any of the engines, which choose cache, element and attention at run time (any_cache.cpp).
 template <class = void>
 std::unique_ptr<AnyEngine> make_engine(const Setup& s) {
-  switch (s.cache) {
-    case Keep::none:
-      return make<AnyAttention, AnyElementKV<NoCacheOf>>(s);
-    case Keep::contiguous:
-      return make<AnyAttention, AnyElementKV<ContiguousKVOf>>(s);
-    case Keep::paged16:
-      return make<AnyAttention, AnyElementKV<PagedOf>>(s);
-    case Keep::paged32:
-      return make<AnyAttention, AnyElementKV<PagedBy32>>(s);
-    case Keep::paged64:
-      return make<AnyAttention, AnyElementKV<PagedBy64>>(s);
-    case Keep::window:
-      break;  // GPT-2 has none: families.h
-  }
-  return nullptr;
+  return make<AnyAttention, AnyKV>(s);
 }
 
 // The reference: nothing is kept, one request at a time, each in one piece, by one thread.

@@ -11,10 +11,10 @@
 #include "seeds.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/gguf_export.h"
 #include "tenon/model/tensor_source.h"
-#include "tenon/model/with_model.h"
 #include "tenon/tokenizer/byte_level.h"
 
 namespace {
@@ -96,34 +96,29 @@ std::string damaged(std::string bytes, Random& random) {
 void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& spec, bool tied_head) {
   using Code = tenon::Int4Code<32>;
   const auto matrix = [&](const tenon::MatrixSpec& m) {
-    if (m.parts.empty()) return 0;
+    if (m.parts.empty()) return;
     std::vector<float> row(static_cast<std::size_t>(m.shape.cols));
     source.read(m, m.shape.rows - 1, 1, row.data());
     tenon::CodeBlock block;
     if (source.holds<Code>(m)) source.read_codes<Code>(m, m.shape.rows - 1, 1, block);
-    return 0;
   };
   const auto vector = [&](const tenon::VectorSpec& v) {
     std::vector<float> values(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
     if (!v.none()) source.read(v, values.data());
-    return 0;
   };
-  tenon::map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
+  tenon::visit_parts(spec, tied_head, {matrix, matrix, vector});
 }
 
 void load(const std::filesystem::path& path) {
   const tenon::ModelFiles files = tenon::load_checkpoint(path);
   if (files.tokenizer) files.tokenizer->encode("the  caf\xC3\xA9 <s> 123\n", true);
-  tenon::with_model(tenon::BuiltInModels{}, tenon::model_type_of(files), [&](auto family) {
-    using Family = decltype(family);
-    const tenon::ModelConfig config = Family::configure(*files.config);
-    check_layer_count(files, config);
-    const tenon::DecoderSpec spec = Family::tensors(config);
-    const tenon::TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    read_matrices(source, spec, config.tied_head);
-    return 0;
-  });
+  const tenon::Family& family = tenon::find_family(tenon::BuiltInModels{}, tenon::model_type_of(files));
+  const tenon::ModelConfig config = family.configure(*files.config);
+  check_layer_count(files, config);
+  const tenon::DecoderSpec spec = family.tensors(config);
+  const tenon::TensorSource source(files, family.name_prefix);
+  source.check(spec, config.tied_head);
+  read_matrices(source, spec, config.tied_head);
 }
 
 }  // namespace

@@ -92,26 +92,23 @@ void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, in
   if (const auto quantization = files.config->quantization())
     stored = decode_quantized(std::move(stored), *quantization, files.config->model_type() == "gpt2");
   files.tensors = std::make_shared<const tenon::Checkpoint>(std::move(stored));
-  tenon::with_model(tenon::BuiltInModels{}, tenon::model_type_of(files), [&](auto family) {
-    using Family = decltype(family);
-    const tenon::ModelConfig config = Family::configure(*files.config);
-    check_layer_count(files, config);
-    const tenon::DecoderSpec spec = Family::tensors(config);
-    const tenon::TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    std::vector<float> values;
-    const auto matrix = [&](const tenon::MatrixSpec& m) {
-      if (m.none()) return 0;
-      values.resize(2 * static_cast<std::size_t>(m.shape.cols));
-      return source.read(m, row % (m.shape.rows - 1), 2, values.data()), 0;
-    };
-    const auto vector = [&](const tenon::VectorSpec& v) {
-      values.resize(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
-      return source.read(v, values.data()), 0;
-    };
-    tenon::map_parts<int, int, int>(spec, config.tied_head, matrix, matrix, vector);
-    return 0;
-  });
+  const tenon::Family& family = tenon::find_family(tenon::BuiltInModels{}, tenon::model_type_of(files));
+  const tenon::ModelConfig config = family.configure(*files.config);
+  check_layer_count(files, config);
+  const tenon::DecoderSpec spec = family.tensors(config);
+  const tenon::TensorSource source(files, family.name_prefix);
+  source.check(spec, config.tied_head);
+  std::vector<float> values;
+  const auto matrix = [&](const tenon::MatrixSpec& m) {
+    if (m.none()) return;
+    values.resize(2 * static_cast<std::size_t>(m.shape.cols));
+    source.read(m, row % (m.shape.rows - 1), 2, values.data());
+  };
+  const auto vector = [&](const tenon::VectorSpec& v) {
+    values.resize(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
+    source.read(v, values.data());
+  };
+  tenon::visit_parts(spec, config.tied_head, {matrix, matrix, vector});
 }
 
 }  // namespace

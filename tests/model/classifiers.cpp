@@ -6,10 +6,10 @@
 
 #include "configured.h"
 #include "tenon/engine/make.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/llama.h"
 #include "tenon/model/mistral.h"
-#include "tenon/model/with_model.h"
 #include "tenon/ops/cpu/all.h"
 
 BOOST_AUTO_TEST_SUITE(model_classifiers)
@@ -73,24 +73,24 @@ BOOST_AUTO_TEST_CASE(a_head_must_fit_the_config) {
   ModelFiles files = load_checkpoint(kHeads / "llama");
   const ModelConfig config = Llama::configure(*files.config);
   BOOST_TEST(config.labels == (std::vector<std::string>{"bad", "good", "neither"}));
-  const DecoderSpec spec = tensors_of<Llama>(config);
+  const DecoderSpec spec = tensors_of(family_of<Llama>, config);
   const TensorSource source(files, Llama::name_prefix);
   BOOST_CHECK_NO_THROW(source.check(spec, config.tied_head));
   BOOST_TEST(source.unused(spec, config.tied_head).empty());
   ModelConfig four = config;
   four.labels.push_back("more");
-  BOOST_CHECK_EXCEPTION(source.check(tensors_of<Llama>(four), true), Error, [](const Error& error) {
+  BOOST_CHECK_EXCEPTION(source.check(tensors_of(family_of<Llama>, four), true), Error, [](const Error& error) {
     return std::string(error.what()).find("score.weight") != std::string::npos;
   });
 }
 
 // MistralModel is saved without its lm_head, which is not tied to the embedding.
 BOOST_AUTO_TEST_CASE(a_bare_model_has_no_language_head) {
-  const ModelConfig bare = detail::configure<Mistral>(load_checkpoint(kHeads / "mistral_bare"));
+  const ModelConfig bare = configure(load_checkpoint(kHeads / "mistral_bare"), family_of<Mistral>);
   BOOST_TEST(!bare.language_head);
   BOOST_TEST(bare.tied_head);
   const auto whole = load_checkpoint(TENON_SOURCE_DIR "/tests/golden/mistral_window7");
-  BOOST_TEST(detail::configure<Mistral>(whole).language_head);
+  BOOST_TEST(configure(whole, family_of<Mistral>).language_head);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

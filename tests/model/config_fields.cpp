@@ -10,7 +10,7 @@
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/generation_config.h"
 #include "tenon/io/json.h"
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
 
 BOOST_AUTO_TEST_SUITE(model_config_fields)
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "../io/scratch.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/configure.h"
-#include "tenon/model/with_model.h"
 
 BOOST_AUTO_TEST_SUITE(model_families)
 
@@ -357,8 +357,8 @@ BOOST_AUTO_TEST_CASE(switches_of_another_family_are_refused) {
 
 BOOST_AUTO_TEST_CASE(one_type_has_the_names_of_every_family) {
   ModelConfig c = read(sizes("gpt_neox", {{"head_dim", 8}}));
-  BOOST_TEST(name_prefix_of<AnyFamily<>>(c) == "gpt_neox.");
-  BOOST_TEST(name_prefix_of<Llama>(c) == "model.");
+  BOOST_TEST(AnyFamily<>::family(c.model_type).name_prefix == "gpt_neox.");
+  BOOST_TEST(family_for<Llama>(c).name_prefix == "model.");
   refused(sizes("mamba"), "\"mamba\" is not supported; supported: gpt2, ");
 }
 

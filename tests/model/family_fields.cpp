@@ -7,7 +7,9 @@
 
 #include "../io/scratch.h"
 #include "made_model.h"
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
+#include "tenon/model/files.h"
+#include "tenon/model/tensor_source.h"
 
 BOOST_AUTO_TEST_SUITE(model_family_fields)
 
@@ -204,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_bare_model_has_no_bias_of_the_head) {
     test::make_model<Phi>(scratch.folder(), config);
     config["architectures"] = {"PhiModel"};
     scratch.write("config.json", config.dump());
-    const ModelConfig c = detail::configure<Phi>(load_checkpoint(scratch.folder()));
+    const ModelConfig c = configure(load_checkpoint(scratch.folder()), family_of<Phi>);
     BOOST_TEST(!c.language_head);
     BOOST_TEST(c.tied_head);
     BOOST_TEST(Phi::tensors(c).head_bias.none());

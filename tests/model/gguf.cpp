@@ -14,6 +14,7 @@
 #include "made_model.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/files.h"
 #include "tenon/model/gpt2.h"
@@ -21,7 +22,6 @@
 #include "tenon/model/llama.h"
 #include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
-#include "tenon/model/with_model.h"
 
 BOOST_AUTO_TEST_SUITE(model_gguf)
 
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(llama) {
                                      nlohmann::json{{"attention_bias", true}, {"mlp_bias", true}}}) {
     const Scratch scratch;
     scratch.write("model.gguf", small_llama(scratch, more).bytes());
-    same_model<Llama>(scratch / "folder", scratch / "model.gguf");
+    same_model(family_of<Llama>, scratch / "folder", scratch / "model.gguf");
   }
 }
 
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(gpt2) {
                                    {"gpt2.attention.head_count", 3},
                                    {"gpt2.attention.layer_norm_epsilon", 1e-5f}};
   scratch.write("model.gguf", converted(scratch / "folder", gpt_names(true), metadata).bytes());
-  same_model<Gpt2>(scratch / "folder", scratch / "model.gguf");
+  same_model(family_of<Gpt2>, scratch / "folder", scratch / "model.gguf");
 }
 
 BOOST_AUTO_TEST_CASE(starcoder) {
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(starcoder) {
       {"starcoder.feed_forward_length", 21},    {"starcoder.attention.head_count", 3},
       {"starcoder.attention.head_count_kv", 1}, {"starcoder.attention.layer_norm_epsilon", 1e-5f}};
   scratch.write("model.gguf", converted(scratch / "folder", gpt_names(false), metadata).bytes());
-  same_model<GptBigCode>(scratch / "folder", scratch / "model.gguf");
+  same_model(family_of<GptBigCode>, scratch / "folder", scratch / "model.gguf");
 }
 
 BOOST_AUTO_TEST_CASE(bloom) {
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(bloom) {
                                    {"bloom.feed_forward_length", 60},    {"bloom.attention.head_count", 3},
                                    {"bloom.attention.head_count_kv", 3}, {"bloom.attention.layer_norm_epsilon", 1e-5f}};
   scratch.write("model.gguf", converted(scratch / "folder", bloom_names(3), metadata).bytes());
-  same_model<Bloom>(scratch / "folder", scratch / "model.gguf");
+  same_model(family_of<Bloom>, scratch / "folder", scratch / "model.gguf");
 }
 
 // gguf_names.json has a config and gguf-py's names for each architecture (make_gguf_names.py).
@@ -190,16 +190,13 @@ BOOST_AUTO_TEST_CASE(further_architectures) {
       config["query_pre_attn_scalar"] = 16;                          // the width of a head; no key has another
       if (name == "gemma3") config.erase("layer_types");             // every sixth layer has no window
       if (name == "starcoder2") config["sliding_window"] = nullptr;  // nor has one the window of StarCoder2
-      with_model(BuiltInModels{}, config["model_type"].get<std::string>(), [&](auto family) {
-        using Family = decltype(family);
-        const Scratch scratch;
-        test::make_model<Family>(scratch / "folder", config);
-        const GgufFile file =
-            renamed(scratch / "folder", std::string(Family::name_prefix), all[name]["names"], name, config);
-        scratch.write("model.gguf", file.bytes());
-        same_model<Family>(scratch / "folder", scratch / "model.gguf");
-        return 0;
-      });
+      const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
+      const Scratch scratch;
+      test::make_model(family, scratch / "folder", config);
+      const GgufFile file =
+          renamed(scratch / "folder", std::string(family.name_prefix), all[name]["names"], name, config);
+      scratch.write("model.gguf", file.bytes());
+      same_model(family, scratch / "folder", scratch / "model.gguf");
     }
   }
 }
@@ -217,7 +214,7 @@ BOOST_AUTO_TEST_CASE(quantized_folders_are_the_same) {
       return read_text_file(scratch / (folder + format) / "model.safetensors", 1 << 20);
     };
     BOOST_TEST((weights("a") == weights("b")), format);
-    same_config<Llama>(load_checkpoint(scratch / "folder"), load_checkpoint(scratch / ("b" + format)));
+    same_config(family_of<Llama>, load_checkpoint(scratch / "folder"), load_checkpoint(scratch / ("b" + format)));
   }
 }
 

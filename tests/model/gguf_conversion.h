@@ -169,9 +169,8 @@ inline void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
   }
 }
 
-template <class Family>
-inline void same_config(const ModelFiles& wanted, const ModelFiles& found) {
-  const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
+inline void same_config(const Family& family, const ModelFiles& wanted, const ModelFiles& found) {
+  const ModelConfig a = family.configure(*wanted.config), b = family.configure(*found.config);
   BOOST_TEST_REQUIRE((a.layers == b.layers && a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads));
   BOOST_TEST_REQUIRE((a.head_dim == b.head_dim && a.inner == b.inner && a.vocab == b.vocab));
   BOOST_TEST((a.positions == b.positions && a.norm_epsilon == b.norm_epsilon && a.tied_head == b.tied_head));
@@ -181,13 +180,12 @@ inline void same_config(const ModelFiles& wanted, const ModelFiles& found) {
 }
 
 // Compares the model of the file with that of the folder, tensor by tensor.
-template <class Family>
-inline void same_model(const std::filesystem::path& folder, const std::filesystem::path& file) {
+inline void same_model(const Family& family, const std::filesystem::path& folder, const std::filesystem::path& file) {
   const ModelFiles wanted = load_checkpoint(folder), found = load_checkpoint(file);
-  same_config<Family>(wanted, found);
-  const ModelConfig a = Family::configure(*wanted.config);
-  const DecoderSpec spec = Family::tensors(a);
-  const TensorSource one(wanted, Family::name_prefix), other(found, Family::name_prefix);
+  same_config(family, wanted, found);
+  const ModelConfig a = family.configure(*wanted.config);
+  const DecoderSpec spec = family.tensors(a);
+  const TensorSource one(wanted, family.name_prefix), other(found, family.name_prefix);
   other.check(spec, a.tied_head);
   BOOST_TEST(other.unused(spec, a.tied_head).empty());
   const auto same = [](const auto& part, const std::vector<float>& x, const std::vector<float>& y) {
@@ -203,15 +201,15 @@ inline void same_model(const std::filesystem::path& folder, const std::filesyste
     one.read(m, 0, m.shape.rows, x.data());
     for (int row = 0; row < m.shape.rows; row += 5)  // blocks of rows, as they are loaded
       other.read(m, row, std::min(5, m.shape.rows - row), y.data() + static_cast<std::ptrdiff_t>(row) * m.shape.cols);
-    return same(m, x, y);
+    same(m, x, y);
   };
   const auto vector = [&](const VectorSpec& v) {
     std::vector<float> x(size(v.shape)), y(x.size());
     one.read(v, x.data());
     other.read(v, y.data());
-    return same(v, x, y);
+    same(v, x, y);
   };
-  map_parts<int, int, int>(spec, a.tied_head, matrix, matrix, vector);
+  visit_parts(spec, a.tied_head, {matrix, matrix, vector});
 }
 
 }  // namespace tenon::test

@@ -13,10 +13,10 @@
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
 #include "tenon/io/sha256.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/gguf_export.h"
 #include "tenon/model/tensor_source.h"
-#include "tenon/model/with_model.h"
 #include "tenon/weights/int4_code.h"
 
 BOOST_AUTO_TEST_SUITE(model_gguf_experts)
@@ -80,17 +80,14 @@ BOOST_AUTO_TEST_CASE(configs_are_those_of_transformers) {
       wanted.config =
           std::make_shared<const ConfigFile>(std::make_shared<const Json>(expected["config"]), "config.json");
       BOOST_TEST(found.config->model_type() == wanted.config->model_type());
-      with_model(BuiltInModels{}, found.config->model_type(), [&](auto family) {
-        using Family = decltype(family);
-        same_config<Family>(wanted, found);
-        const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
-        BOOST_TEST((a.experts == b.experts && a.experts_chosen == b.experts_chosen));
-        BOOST_TEST((a.expert_inner == b.expert_inner && a.router_kind == b.router_kind));
-        BOOST_TEST((a.dense_layers == b.dense_layers && a.expert_gate == b.expert_gate));
-        BOOST_TEST((a.rotary.factor == b.rotary.factor && a.rotary.trained_positions == b.rotary.trained_positions));
-        BOOST_TEST((a.rotary == b.rotary));
-        return 0;
-      });
+      const Family& family = find_family(BuiltInModels{}, found.config->model_type());
+      same_config(family, wanted, found);
+      const ModelConfig a = family.configure(*wanted.config), b = family.configure(*found.config);
+      BOOST_TEST((a.experts == b.experts && a.experts_chosen == b.experts_chosen));
+      BOOST_TEST((a.expert_inner == b.expert_inner && a.router_kind == b.router_kind));
+      BOOST_TEST((a.dense_layers == b.dense_layers && a.expert_gate == b.expert_gate));
+      BOOST_TEST((a.rotary.factor == b.rotary.factor && a.rotary.trained_positions == b.rotary.trained_positions));
+      BOOST_TEST((a.rotary == b.rotary));
     }
   }
 }
@@ -99,24 +96,20 @@ BOOST_AUTO_TEST_CASE(configs_are_those_of_transformers) {
 BOOST_AUTO_TEST_CASE(any_rows_have_the_bits_of_the_whole) {
   for (const std::string name : {"gpt-oss", "gpt-oss_mixed", "llama"}) {
     const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
-    with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
-      using Family = decltype(family);
-      const ModelConfig config = Family::configure(*files.config);
-      const DecoderSpec spec = Family::tensors(config);
-      const TensorSource source(files, Family::name_prefix);
-      for (const MatrixSpec* m : {&spec.layers[1].experts[1].up.weight, &spec.layers[1].experts[1].down.weight}) {
-        const auto cols = static_cast<std::size_t>(m->shape.cols);
-        std::vector<float> whole(static_cast<std::size_t>(m->shape.rows) * cols), part(whole.size());
-        source.read(*m, 0, m->shape.rows, whole.data());
-        for (const int step : {1, 3, 7, 20}) {
-          for (int row = 0; row < m->shape.rows; row += step)
-            source.read(*m, row, std::min(step, m->shape.rows - row),
-                        part.data() + static_cast<std::size_t>(row) * cols);
-          BOOST_TEST((part == whole), name << ", " << step << " rows");
-        }
+    const Family& family = find_family(BuiltInModels{}, model_type_of(files));
+    const ModelConfig config = family.configure(*files.config);
+    const DecoderSpec spec = family.tensors(config);
+    const TensorSource source(files, family.name_prefix);
+    for (const MatrixSpec* m : {&spec.layers[1].experts[1].up.weight, &spec.layers[1].experts[1].down.weight}) {
+      const auto cols = static_cast<std::size_t>(m->shape.cols);
+      std::vector<float> whole(static_cast<std::size_t>(m->shape.rows) * cols), part(whole.size());
+      source.read(*m, 0, m->shape.rows, whole.data());
+      for (const int step : {1, 3, 7, 20}) {
+        for (int row = 0; row < m->shape.rows; row += step)
+          source.read(*m, row, std::min(step, m->shape.rows - row), part.data() + static_cast<std::size_t>(row) * cols);
+        BOOST_TEST((part == whole), name << ", " << step << " rows");
       }
-      return 0;
-    });
+    }
   }
 }
 

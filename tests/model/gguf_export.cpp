@@ -84,39 +84,35 @@ BOOST_AUTO_TEST_CASE(architectures_have_the_converters_tensors) {
       config["query_pre_attn_scalar"] = 16;                          // the width of a head; no key has another
       if (name == "gemma3") config.erase("layer_types");             // every sixth layer has no window
       if (name == "starcoder2") config["sliding_window"] = nullptr;  // nor has one the window of StarCoder2
-      with_model(BuiltInModels{}, config["model_type"].get<std::string>(), [&](auto family) {
-        using Family = decltype(family);
-        const Scratch scratch;
-        make_model<Family>(scratch / "folder", config);
-        const GgufFile wanted =
-            renamed(scratch / "folder", std::string(Family::name_prefix), all[name]["names"], name, config);
-        const QuantizeReport report = write(scratch / "folder", scratch / "model.gguf");
-        BOOST_TEST(report.left_out == std::vector<std::string>{"of.no.use"});
-        same_tensors(wanted, scratch / "model.gguf");
-        same_model<Family>(scratch / "folder", scratch / "model.gguf");
-        const Json metadata = metadata_in(scratch / "model.gguf");
-        for (const auto& [key, value] : wanted.metadata.items())
-          if (key != name + ".tensor_data_layout") same_entry(metadata, key, value);
-        return 0;
-      });
+      const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
+      const Scratch scratch;
+      make_model(family, scratch / "folder", config);
+      const GgufFile wanted =
+          renamed(scratch / "folder", std::string(family.name_prefix), all[name]["names"], name, config);
+      const QuantizeReport report = write(scratch / "folder", scratch / "model.gguf");
+      BOOST_TEST(report.left_out == std::vector<std::string>{"of.no.use"});
+      same_tensors(wanted, scratch / "model.gguf");
+      same_model(family, scratch / "folder", scratch / "model.gguf");
+      const Json metadata = metadata_in(scratch / "model.gguf");
+      for (const auto& [key, value] : wanted.metadata.items())
+        if (key != name + ".tensor_data_layout") same_entry(metadata, key, value);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(older_architectures_are_read_back) {
-  const auto same = [](auto family, const nlohmann::json& config) {
-    using Family = decltype(family);
+  const auto same = [](const Family& family, const nlohmann::json& config) {
     const Scratch scratch;
-    make_model<Family>(scratch / "folder", config);
+    make_model(family, scratch / "folder", config);
     write(scratch / "folder", scratch / "model.gguf");
-    same_model<Family>(scratch / "folder", scratch / "model.gguf");
+    same_model(family, scratch / "folder", scratch / "model.gguf");
   };
-  same(Gpt2{}, kSmallGpt2);
-  same(Bloom{}, kSmallBloom);
-  same(Llama{}, kSmallLlama);
+  same(family_of<Gpt2>, kSmallGpt2);
+  same(family_of<Bloom>, kSmallBloom);
+  same(family_of<Llama>, kSmallLlama);
   nlohmann::json shared = kSmallGptBigCode;
   shared["multi_query"] = true;
-  same(GptBigCode{}, shared);
+  same(family_of<GptBigCode>, shared);
 }
 
 BOOST_AUTO_TEST_CASE(a_mistral_without_a_window_is_a_llama) {
@@ -126,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_mistral_without_a_window_is_a_llama) {
   config["model_type"] = "llama";
   make_model<Llama>(scratch / "llama", config);
   write(scratch / "mistral", scratch / "model.gguf");
-  same_model<Llama>(scratch / "llama", scratch / "model.gguf");
+  same_model(family_of<Llama>, scratch / "llama", scratch / "model.gguf");
 }
 
 BOOST_AUTO_TEST_CASE(rotary_scaling_is_kept) {
@@ -142,7 +138,7 @@ BOOST_AUTO_TEST_CASE(rotary_scaling_is_kept) {
     const Scratch scratch;
     make_model<Llama>(scratch / "folder", llama_config({{"rope_scaling", scaling}, {"rope_theta", 500000.0}}));
     write(scratch / "folder", scratch / "model.gguf");
-    same_model<Llama>(scratch / "folder", scratch / "model.gguf");
+    same_model(family_of<Llama>, scratch / "folder", scratch / "model.gguf");
   }
 }
 
@@ -200,19 +196,18 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_keeps_its_metadata_and_its_blocks) {
 
 // Q4_0 is int4 with groups of 32: loading keeps codes and scales, and so does a folder written from the file.
 BOOST_AUTO_TEST_CASE(q4_0_is_read_as_codes) {
-  const auto same = [](auto family, const nlohmann::json& config) {
-    using Family = decltype(family);
+  const auto same = [](const Family& family, const nlohmann::json& config) {
     const Scratch scratch;
-    make_model<Family>(scratch / "folder", config);
+    make_model(family, scratch / "folder", config);
     write(scratch / "folder", scratch / "q4.gguf", "q4_0");
     ThreadPool pool(2);
     quantize_checkpoint(scratch / "q4.gguf", scratch / "int4", "int4", pool);
     const ModelFiles file = load_checkpoint(scratch / "q4.gguf"), folder = load_checkpoint(scratch / "int4");
-    const ModelConfig c = Family::configure(*file.config);
-    const TensorSource one(file, Family::name_prefix), other(folder, Family::name_prefix);
+    const ModelConfig c = family.configure(*file.config);
+    const TensorSource one(file, family.name_prefix), other(folder, family.name_prefix);
     int matrices = 0;
     const auto matrix = [&](const MatrixSpec& m) {
-      if (m.parts.empty()) return 0;
+      if (m.parts.empty()) return;
       BOOST_TEST(one.template holds<Int4Code<32>>(m));
       BOOST_TEST(!one.template holds<Int4Code<64>>(m));
       ++matrices;
@@ -230,21 +225,21 @@ BOOST_AUTO_TEST_CASE(q4_0_is_read_as_codes) {
             BOOST_REQUIRE_EQUAL(Int4Code<32>::value(block, r, col),
                                 decoded[static_cast<std::size_t>((row + r) * m.shape.cols + col)]);
       }
-      return 0;
     };
-    const auto vector = [](const VectorSpec&) { return 0; };
-    map_parts<int, int, int>(Family::tensors(c), c.tied_head, matrix, matrix, vector);
+    const auto vector = [](const VectorSpec&) {};
+    visit_parts(family.tensors(c), c.tied_head, {matrix, matrix, vector});
     BOOST_TEST(matrices > 4);
   };
-  same(Llama{}, llama_config());  // rows of queries and keys in another order
-  same(Gpt2{}, {{"model_type", "gpt2"},
-                {"vocab_size", 37},
-                {"n_embd", 64},
-                {"n_layer", 2},
-                {"n_head", 4},
-                {"n_inner", 96},
-                {"n_positions", 24}});  // transposed twice
-  same(Bloom{}, {{"model_type", "bloom"}, {"vocab_size", 37}, {"hidden_size", 64}, {"n_layer", 2}, {"n_head", 4}});
+  same(family_of<Llama>, llama_config());  // rows of queries and keys in another order
+  same(family_of<Gpt2>, {{"model_type", "gpt2"},
+                         {"vocab_size", 37},
+                         {"n_embd", 64},
+                         {"n_layer", 2},
+                         {"n_head", 4},
+                         {"n_inner", 96},
+                         {"n_positions", 24}});  // transposed twice
+  same(family_of<Bloom>,
+       {{"model_type", "bloom"}, {"vocab_size", 37}, {"hidden_size", 64}, {"n_layer", 2}, {"n_head", 4}});
 }
 
 BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused) {
@@ -261,19 +256,19 @@ BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(what_gguf_cannot_say_is_refused) {
-  const auto refuses = [](auto family, const nlohmann::json& config, const std::vector<std::string>& words) {
-    using Family = decltype(family);
+  const auto refuses = [](const Family& family, const nlohmann::json& config, const std::vector<std::string>& words) {
     const Scratch scratch;
-    make_model<Family>(scratch / "folder", config);
+    make_model(family, scratch / "folder", config);
     const std::string message = refusal([&] { write(scratch / "folder", scratch / "model.gguf"); });
     BOOST_TEST(mentions(message, words), message);
     BOOST_TEST(!std::filesystem::exists(scratch / "model.gguf"));
   };
   nlohmann::json windowed = llama_config({{"model_type", "mistral"}, {"sliding_window", 8}});
-  refuses(Mistral{}, windowed, {"config.json", "window", "architecture llama"});
-  refuses(Llama{}, llama_config({{"hidden_act", "relu"}}), {"config.json", "activation", "architecture llama"});
-  refuses(Llama{}, llama_config({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}), {"rotary"});
-  refuses(Llama{},
+  refuses(family_of<Mistral>, windowed, {"config.json", "window", "architecture llama"});
+  refuses(family_of<Llama>, llama_config({{"hidden_act", "relu"}}),
+          {"config.json", "activation", "architecture llama"});
+  refuses(family_of<Llama>, llama_config({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}), {"rotary"});
+  refuses(family_of<Llama>,
           llama_config({{"rope_scaling",
                          {{"rope_type", "llama3"},
                           {"factor", 8.0},
@@ -281,7 +276,7 @@ BOOST_AUTO_TEST_CASE(what_gguf_cannot_say_is_refused) {
                           {"high_freq_factor", 4.0},
                           {"original_max_position_embeddings", 8192}}}}),
           {"rotary positions", "architecture llama"});
-  refuses(GptJ{},
+  refuses(family_of<GptJ>,
           {{"model_type", "gptj"},
            {"vocab_size", 37},
            {"n_embd", 32},

@@ -38,7 +38,7 @@ void says(const std::string& message, const std::string& words) {
 
 // Splits model.safetensors in two shards with an index.
 void split_in_two(const fs::path& folder) {
-  const test::TensorFile whole = test::made_tensors<Llama>(Llama::configure(ConfigFile(folder)));
+  const test::TensorFile whole = test::made_tensors(family_of<Llama>, Llama::configure(ConfigFile(folder)));
   test::TensorFile parts[2];
   nlohmann::json map;
   std::size_t number = 0;

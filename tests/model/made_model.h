@@ -13,12 +13,12 @@
 #include "tenon/model/config.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/random.h"
+#include "tenon/model/traits.h"
 
 namespace tenon::test {
 
 // The tensors of the family in float32, with the family's prefix.
-template <class Family>
-TensorFile made_tensors(const ModelConfig& config) {
+inline TensorFile made_tensors(const Family& family, const ModelConfig& config) {
   TensorFile file;
   const auto add = [&](const TensorPart& part, int cols, bool matrix) {
     const int rows = part.stored_rows();
@@ -34,28 +34,30 @@ TensorFile made_tensors(const ModelConfig& config) {
     const bool is_stack = stacked > 1 || part.is_stack;
     if (is_stack && !matrix) shape = {each};
     if (is_stack) shape.insert(shape.begin(), stacked);
-    file.add(std::string(Family::name_prefix) + part.name, DType::f32, shape, values);
+    file.add(std::string(family.name_prefix) + part.name, DType::f32, shape, values);
   };
   const auto matrix = [&](const MatrixSpec& m) {
     for (const TensorPart& part : m.parts) add(part, m.shape.cols, true);
-    return 0;
   };
   const auto vector = [&](const VectorSpec& v) {
     for (const TensorPart& part : v.parts) add(part, v.shape.cols, v.table);
-    return 0;
   };
-  map_parts<int, int, int>(Family::tensors(config), config.tied_head, matrix, matrix, vector);
+  visit_parts(family.tensors(config), config.tied_head, {matrix, matrix, vector});
   return file;
 }
 
 // Writes config.json, model.safetensors, and in it a tensor that no model uses.
-template <class Family>
-void make_model(const std::filesystem::path& folder, const nlohmann::json& config) {
+inline void make_model(const Family& family, const std::filesystem::path& folder, const nlohmann::json& config) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << config.dump(1);
-  TensorFile file = made_tensors<Family>(Family::configure(ConfigFile(folder)));
+  TensorFile file = made_tensors(family, family.configure(ConfigFile(folder)));
   file.add<float>("of.no.use", DType::f32, {2}, {1, 2});
   file.write(folder / "model.safetensors");
+}
+
+template <ModelTraits Model>
+void make_model(const std::filesystem::path& folder, const nlohmann::json& config) {
+  make_model(family_of<Model>, folder, config);
 }
 
 // Widths are odd, so that rows of four-bit codes begin within a byte. Every kind of part occurs: transposed, stacked,

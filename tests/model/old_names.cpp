@@ -9,8 +9,8 @@
 #include "../checkpoint/quantized_case.h"
 #include "../checkpoint/tensor_file.h"
 #include "../io/scratch.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
-#include "tenon/model/with_model.h"
 
 BOOST_AUTO_TEST_SUITE(model_old_names)
 
@@ -31,12 +31,9 @@ std::vector<Case> cases() {
   for (const auto& each : std::filesystem::directory_iterator(kGolden)) {
     if (!std::filesystem::exists(each.path() / "model.safetensors")) continue;
     const ConfigFile config(each.path());
-    with_model(BuiltInModels{}, config.model_type(), [&](auto family) {
-      using Family = decltype(family);
-      out.push_back(
-          {each.path().filename().string(), std::string(Family::name_prefix), Family::configure(config).tied_head});
-      return 0;
-    });
+    const Family& family = find_family(BuiltInModels{}, config.model_type());
+    out.push_back(
+        {each.path().filename().string(), std::string(family.name_prefix), family.configure(config).tied_head});
   }
   return out;
 }
@@ -45,22 +42,19 @@ std::vector<Case> cases() {
 std::vector<float> values_of_model(const std::filesystem::path& folder) {
   const ModelFiles files = load_checkpoint(folder);
   std::vector<float> all;
-  with_model(BuiltInModels{}, model_type_of(files), [&](auto family) {
-    using Family = decltype(family);
-    const ModelConfig config = Family::configure(*files.config);
-    const DecoderSpec spec = Family::tensors(config);
-    const TensorSource source(files, Family::name_prefix);
-    source.check(spec, config.tied_head);
-    const auto more = [&](Shape shape) {
-      const std::size_t at = all.size();
-      all.resize(at + static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols));
-      return all.data() + at;
-    };
-    const auto matrix = [&](const MatrixSpec& m) { return source.read(m, 0, m.shape.rows, more(m.shape)), 0; };
-    const auto vector = [&](const VectorSpec& v) { return source.read(v, more(v.shape)), 0; };
-    map_parts<int, int, int>(spec, config.tied_head, matrix, matrix, vector);
-    return 0;
-  });
+  const Family& family = find_family(BuiltInModels{}, model_type_of(files));
+  const ModelConfig config = family.configure(*files.config);
+  const DecoderSpec spec = family.tensors(config);
+  const TensorSource source(files, family.name_prefix);
+  source.check(spec, config.tied_head);
+  const auto more = [&](Shape shape) {
+    const std::size_t at = all.size();
+    all.resize(at + static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols));
+    return all.data() + at;
+  };
+  const auto matrix = [&](const MatrixSpec& m) { source.read(m, 0, m.shape.rows, more(m.shape)); };
+  const auto vector = [&](const VectorSpec& v) { source.read(v, more(v.shape)); };
+  visit_parts(spec, config.tied_head, {matrix, matrix, vector});
   return all;
 }
 

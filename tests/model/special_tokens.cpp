@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "configured.h"
-#include "tenon/model/with_model.h"
+#include "tenon/model/any_family.h"
 
 BOOST_AUTO_TEST_SUITE(model_special_tokens)
 

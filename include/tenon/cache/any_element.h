@@ -48,6 +48,10 @@ struct AnyElementKV {
 template <class E>
 using PagedOf = PagedKVOf<16, E>;
 template <class E>
+using PagedBy32 = PagedKVOf<32, E>;
+template <class E>
+using PagedBy64 = PagedKVOf<64, E>;
+template <class E>
 using WindowOf = WindowKVOf<16, E>;
 
 static_assert(CachePolicy<AnyElementKV<PagedOf>> && CachePolicy<AnyElementKV<WindowOf>> &&

@@ -46,6 +46,11 @@ class CacheStore {
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
   const KvShape& shape() const { return shape_; }
+  /// Whether tokens stay cached between steps (CachePolicy::keeps_tokens).
+  bool keeps_tokens() const {
+    if constexpr (ChoosesCache<P>) return P::keeps(shape_);
+    return P::keeps_tokens;
+  }
 
   /// The view for the sequences of a batch, in the batch's order, for kernels of this step. Valid until the next call.
   View view(D& device, std::span<const SequenceRows> rows) {

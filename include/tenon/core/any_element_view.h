@@ -1,4 +1,5 @@
-// The view of a cache whose element is chosen at run time (cache/any_element.h), for the ops that read it.
+// The view of a cache whose element, or whose kind, is chosen at run time (cache/any_element.h, cache/any_cache.h), for
+// the ops that read it.
 #pragma once
 #include <cstdint>
 #include <variant>
@@ -7,7 +8,7 @@
 
 namespace tenon {
 
-/// The view of AnyElementKV: the view of one element. Ops take that one.
+/// The view of AnyElementKV, or of AnyKV: one of `Views`. Ops take that one.
 template <class... Views>
 struct AnyElementView {
   using Alternatives = std::variant<Views...>;

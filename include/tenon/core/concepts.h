@@ -65,7 +65,8 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-/// A view that is chosen at run time among `Alternatives`, one for each element of KvType (AnyElementView).
+/// A view that is chosen at run time among `Alternatives`: one for each element of KvType, or of each cache with each
+/// element (AnyElementView).
 template <class V>
 concept ChoosesElement = requires {
   typename V::Alternatives;
@@ -161,12 +162,26 @@ concept ShrinksSequences = CacheLedger<L> && requires(L ledger, SeqId seq, int t
   { ledger.shrink(seq, tokens) } -> std::same_as<void>;
 };
 
+/// Refinement: one of several ledgers, chosen at run time (AnyLedger), with the hooks of all of them. `fork` and
+/// `shrink` are called only if `forks` and `shrinks` say that the chosen ledger has them. Where it lacks another hook,
+/// that hook does nothing: it finds no prefix, has no copies to make, and `held_at_most` is its argument.
+template <class L>
+concept ChoosesLedger = ReusesPrefixes<L> && ForksSequences<L> && TrimsSequences<L> && ShrinksSequences<L> &&
+    requires(const L& state) {
+  { state.forks() } -> std::same_as<bool>;
+  { state.shrinks() } -> std::same_as<bool>;
+};
+
+/// A cache of the library, chosen at run time (AnyKV). paged16: blocks of 16 tokens.
+enum class CacheKind : std::uint8_t { paged16, paged32, paged64, contiguous, window, none };
+
 /// The shape of all keys and values of a model.
 struct KvShape {
   int layers = 0, heads = 0, head_dim = 0;  ///< heads of keys and values
   int positions = 0;                        ///< most positions of one sequence
   int window = 0;                           ///< positions that a row sees, its own included; 0: all before it
-  KvType element = KvType::float32;         ///< for caches that choose it at run time (AnyElementKV)
+  KvType element = KvType::float32;         ///< for caches that choose it at run time (AnyElementKV, AnyKV)
+  CacheKind kind = CacheKind::paged16;      ///< for the cache that is chosen at run time (AnyKV)
   /// Elements from one position's value to the next: head_dim rounded up to 16.
   int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
   /// Bytes of one tile of one head in one layer: keys, values and, if elements have them, scales.
@@ -188,6 +203,13 @@ concept LaysOutBlocks = requires(const KvShape& shape, int tokens) {
 template <class P>
 concept BoundsSequences = requires(const KvShape& shape) {
   { P::sequence_tokens(shape) } -> std::convertible_to<int>;
+};
+
+/// Refinement: one of several caches, chosen at run time by the shape's kind. `keeps` is the chosen one's keeps_tokens;
+/// the constant keeps_tokens is not read then.
+template <class P>
+concept ChoosesCache = requires(const KvShape& shape) {
+  { P::keeps(shape) } -> std::same_as<bool>;
 };
 
 /// A ledger, a view, and how to make them. `keeps_tokens` false: nothing outlives a step, and every step recomputes the

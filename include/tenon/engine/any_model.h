@@ -5,8 +5,8 @@
 
 #include "tenon/engine/any_engine.h"
 #include "tenon/engine/engine.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/load.h"
-#include "tenon/model/with_model.h"
 
 namespace tenon {
 

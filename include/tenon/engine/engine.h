@@ -28,7 +28,7 @@
 #include "tenon/engine/drafter.h"
 #include "tenon/engine/failure.h"
 #include "tenon/engine/fingerprint.h"
-#include "tenon/engine/formats.h"
+#include "tenon/engine/instances.h"
 #include "tenon/engine/make.h"
 #include "tenon/engine/open_sequences.h"
 #include "tenon/engine/options.h"
@@ -90,13 +90,13 @@ class Engine : private detail::SteppedEngine {
   template <std::same_as<AttentionP> A>
   Engine(const ModelFiles& files, SchedulerP scheduler, const A& attention, EngineOptions options = {})
       : options_(checked(options)),
-        config_(with_positions(detail::configure<Model>(files), options_.positions)),
+        config_(with_positions(configure(files, family_for<Model>(files)), options_.positions)),
         tokenizer_(files.tokenizer),
         device_(detail::make_device<DeviceP>(options)),
         weights_(detail::make_weights<Model, AttentionP, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
-        open_(std::move(scheduler), CacheP::keeps_tokens, kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0),
+        open_(std::move(scheduler), cache_.keeps_tokens(), kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),

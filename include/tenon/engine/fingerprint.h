@@ -9,8 +9,8 @@
 
 #include "tenon/core/numeric_class.h"
 #include "tenon/io/hex.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/config.h"
-#include "tenon/model/with_model.h"
 #include "tenon/ops/attention.h"
 #include "tenon/tokenizer/bpe.h"
 
@@ -57,13 +57,21 @@ inline constexpr bool is_listed<Model, ModelList<Models...>> = (std::is_same_v<M
 // The library's families are named by their model_type. A family of a user's own may have the model_type of one of
 // these.
 template <class Model>
-std::string_view family_name(const ModelConfig& config) {
-  if constexpr (ChoosesFamily<Model>)
-    return Model::of(config.model_type, [&](auto family) { return family_name<decltype(family)>(config); });
-  else if constexpr (is_listed<Model, BuiltInModels>)
-    return Model::model_type;
-  else
-    return class_name<Model>();
+constexpr std::string_view own_family_name() {
+  if constexpr (is_listed<Model, BuiltInModels>) return Model::model_type;
+  return class_name<Model>();
+}
+// The name of the family of a list that config.json chose.
+template <class... Models>
+constexpr std::string_view family_name_in(ModelList<Models...>, std::string_view model_type) {
+  std::string_view name;
+  ((model_type == Models::model_type && (name = own_family_name<Models>(), true)) || ...);
+  return name;
+}
+template <class Model>
+constexpr std::string_view family_name([[maybe_unused]] std::string_view model_type) {
+  if constexpr (ChoosesFamily<Model>) return family_name_in(typename Model::Families{}, model_type);
+  return own_family_name<Model>();
 }
 
 }  // namespace detail
@@ -81,7 +89,7 @@ std::string numeric_class_of(const ModelConfig& config, [[maybe_unused]] const A
   const auto add = [&name](const char* axis, std::string_view of) {
     name.append(", ").append(axis).append(" ").append(of);
   };
-  add("family", detail::family_name<Model>(config));
+  add("family", detail::family_name<Model>(config.model_type));
   add("weights", detail::class_name<WeightP>());
   add("head", detail::class_name<HeadP>());
   add("kv", detail::class_name<Element>());

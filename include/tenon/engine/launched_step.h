@@ -9,7 +9,7 @@
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/step_report.h"
 #include "tenon/ops/args.h"
-#include "tenon/schedule/sequence.h"
+#include "tenon/schedule/sequence_table.h"
 
 namespace tenon {
 
@@ -53,8 +53,8 @@ struct LaunchedStep {
   typename detail::LaterOf<DeviceP, HeadView>::type picks;  ///< [rows.size()] TokenId where it has
 
   /// Takes the rows of `of`, and fills `batch` for the forward pass. watched: fills `report`, too.
-  template <class Queue>
-  void assemble(const Plan& of, const Queue& queue, ActiveRequests& active, bool watched, TimePoint now, Batch& batch) {
+  void assemble(const Plan& of, const SequenceTable& queue, ActiveRequests& active, bool watched, TimePoint now,
+                Batch& batch) {
     plan = of;
     const auto needs_logits = [&](const Plan::Slice& slice) { return !active.output(slice.seq).pool().pools(); };
     if (!std::all_of(plan.slices.begin(), plan.slices.end(), needs_logits))
@@ -102,8 +102,7 @@ struct LaunchedStep {
   }
 
   /// Marks rows of sequences that have ended, or were held or preempted, since the launch.
-  template <class Queue>
-  void forget_gone(const Queue& queue, const ActiveRequests& active) {
+  void forget_gone(const SequenceTable& queue, const ActiveRequests& active) {
     for (LogitRow& row : rows) {
       row.gone = !active.writes(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
       row.pick = row.pick && !row.gone;

@@ -11,12 +11,12 @@
 #include "tenon/core/concepts.h"
 #include "tenon/engine/options.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/base_weights.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/decoder.h"
 #include "tenon/model/load.h"
 #include "tenon/model/merged_updates.h"
-#include "tenon/model/with_model.h"
 
 namespace tenon::detail {
 
@@ -34,12 +34,13 @@ D make_device(const EngineOptions& options) {
 
 template <class Model, class Attend, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
 DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
-  const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
+  const Family& family = family_for<Model>(files);
+  const ModelConfig config = configure(files, family);  // with as many positions as the files have
   check_layer_count(files, config);
-  const DecoderSpec spec = tensors_of<Model>(config);
+  const DecoderSpec spec = tensors_of(family, config);
   check_switches(spec, config);
   check_runs<Attend, D, typename W::View>(spec, config);
-  const std::string_view prefix = name_prefix_of<Model>(config);
+  const std::string_view prefix = family.name_prefix;
   std::optional<MergedUpdates> merged;
   if (!options.merged.empty()) {
     if constexpr (!MergesAtLoad<P>) {
@@ -71,11 +72,12 @@ template <class Model, AdapterPolicy P, DevicePolicy D, class Parts>
 AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config, const ModelFiles& files,
                                const Parts& parts) {
   if constexpr (P::adds_at_runtime) {
+    const Family& family = family_for<Model>(config);
     EngineOptions of_loads = options;
     of_loads.threads = 1;
     return std::make_unique<AdapterStore<D>>(
         [of_loads] { return make_device<D>(of_loads); },
-        adapter_sites(tensors_of<Model>(config), name_prefix_of<Model>(config), files.tensors), options.adapters,
+        adapter_sites(tensors_of(family, config), family.name_prefix, files.tensors), options.adapters,
         base_weights<D>(parts));
   } else {
     return nullptr;

@@ -22,9 +22,10 @@ struct EngineOptions {
   /// sequence.
   int cache_tokens = 0;
   std::size_t cache_bytes = 0;  ///< size of the cache in bytes, used if cache_tokens is 0
-  /// Element of keys and values for a cache that chooses it at run time (AnyElementKV). Other caches have the element
-  /// of their type, and refuse another one.
+  /// Element of keys and values for a cache that chooses it at run time (AnyElementKV, AnyKV). Other caches have the
+  /// element of their type, and refuse another one.
   KvType cache_element = KvType::float32;
+  CacheKind cache_kind = CacheKind::paged16;  ///< the cache of an engine with AnyKV; others refuse another value
   /// Longest sequence; 0: what the model's files say. You can raise it only if positions are computed (rotary, ALiBi).
   int positions = 0;
   int threads = 0;                      ///< threads that compute, the caller's included; 0: all cores
@@ -59,17 +60,23 @@ int sequence_tokens(const KvShape& shape) {
     return shape.positions;
 }
 
-/// The sizes of an engine's cache. Error invalid_request where the cache has another element than the options say.
+/// The sizes of an engine's cache. Error invalid_request where the options ask for another element, or another kind of
+/// cache, than the type has.
 template <CachePolicy P>
 KvShape kv_shape(const EngineOptions& o, const ModelConfig& config) {
   if (!ChoosesElement<typename P::View> && o.cache_element != KvType::float32) {
     throw Error(
         Error::Kind::invalid_request, "cache_element",
-        "is for a cache that chooses its element at run time, such as AnyElementKV<PagedOf>; this engine's cache "
+        "is for a cache that chooses its element at run time, AnyKV or AnyElementKV<PagedOf>; this engine's cache "
         "has the element of its type");
+  }
+  if (!ChoosesCache<P> && o.cache_kind != CacheKind::paged16) {
+    throw Error(Error::Kind::invalid_request, "cache_kind",
+                "is for a cache that is chosen at run time, AnyKV; this engine's cache is that of its type");
   }
   KvShape shape = config.kv();
   shape.element = o.cache_element;
+  shape.kind = o.cache_kind;
   return shape;
 }
 

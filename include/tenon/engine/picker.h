@@ -22,7 +22,7 @@
 #include "tenon/sample/draw_rows.h"
 #include "tenon/sample/philox.h"
 #include "tenon/sample/sampler.h"
-#include "tenon/schedule/sequence.h"
+#include "tenon/schedule/sequence_table.h"
 
 namespace tenon {
 
@@ -53,10 +53,9 @@ class Picker {
   /// Lets the device pick a token for each row of a step, so that the next step can be launched before these tokens
   /// reach the host. False, and nothing is done, where the device cannot, or a row needs more than its best logits, or
   /// is pooled.
-  template <class Queue>
   bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step,
                   [[maybe_unused]] const HeadView& head_view, [[maybe_unused]] const ModelConfig& config,
-                  [[maybe_unused]] const Queue& queue, [[maybe_unused]] const ActiveRequests& active) {
+                  [[maybe_unused]] const SequenceTable& queue, [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       if (step.logit_rows < step.rows.size()) return false;
       rows_.assign(step.rows.begin(), step.rows.end());
@@ -92,8 +91,7 @@ class Picker {
   }
 
   /// Waits for the tokens that the device has picked.
-  template <class Queue>
-  void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue,
+  void collect([[maybe_unused]] Step& step, [[maybe_unused]] const SequenceTable& queue,
                [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       const auto* const tokens = reinterpret_cast<const TokenId*>(step.picks.wait());
@@ -111,9 +109,8 @@ class Picker {
   }
 
   /// Computes logits, scores prompts and picks tokens on the host, in blocks of rows: for the rows of one round.
-  template <class Queue>
   void run(DeviceP& device, const Step& step, int round, const HeadView& head_view, const ModelConfig& config,
-           const Queue& queue, ActiveRequests& active) {
+           const SequenceTable& queue, ActiveRequests& active) {
     const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
     rows_.assign(step.rows.begin(), step.rows.begin() + static_cast<std::ptrdiff_t>(step.logit_rows));
@@ -165,8 +162,7 @@ class Picker {
   }
 
   // Into counts_, for each of these rows.
-  template <class Queue>
-  void count_candidates(int first, int count, int vocab, const Queue& queue, const ActiveRequests& active) {
+  void count_candidates(int first, int count, int vocab, const SequenceTable& queue, const ActiveRequests& active) {
     counts_.clear();
     for (int i = first; i < first + count; ++i) {
       const LogitRow& row = rows_[index(i)];
@@ -184,17 +180,15 @@ class Picker {
   }
 
   // Whether min_new_tokens still forbids the end of text.
-  template <class Queue>
-  static bool is_early(const SequenceOutput& output, const LogitRow& row, const Queue& queue) {
+  static bool is_early(const SequenceOutput& output, const LogitRow& row, const SequenceTable& queue) {
     return row.position + 1 - queue.sequence(row.seq).prompt_tokens < output.options().min_new_tokens;
   }
-  template <class Queue>
-  static bool is_masked(const SequenceOutput& output, const LogitRow& row, const Queue& queue) {
+  static bool is_masked(const SequenceOutput& output, const LogitRow& row, const SequenceTable& queue) {
     return output.constraint() || is_early(output, row, queue);
   }
 
-  template <class Queue>
-  void take_masks(int first, int count, const ModelConfig& config, const Queue& queue, const ActiveRequests& active) {
+  void take_masks(int first, int count, const ModelConfig& config, const SequenceTable& queue,
+                  const ActiveRequests& active) {
     const std::size_t words = (index(config.vocab) + 31) / 32;
     masks_.clear();
     masked_.assign(index(count), false);
@@ -243,9 +237,8 @@ class Picker {
   }
 
   // The token is drawn from the candidates alone, in order of rank.
-  template <class Queue>
   void pick_best(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                 const Queue& queue, const ActiveRequests& active) {
+                 const SequenceTable& queue, const ActiveRequests& active) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
     device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
@@ -266,9 +259,9 @@ class Picker {
   }
 
   // Draws from the best logits, on rows that the device can prepare for a draw; they decide most draws.
-  template <class Queue>
-  void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                  const Queue& queue, const ActiveRequests& active) {
+  template <class D>
+  void pick_drawn(D& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+                  const SequenceTable& queue, const ActiveRequests& active) {
     draws_.reset(index(vocab));
     int wanted = 0, living = 0;
     for (int i = 0; i < hidden.rows; ++i) {
@@ -311,9 +304,8 @@ class Picker {
   }
 
   // Picks from whole rows, in runs of undecided rows; where there are many runs, in one from the first row to the last.
-  template <class Queue>
   void pick_undecided(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                      const Queue& queue, ActiveRequests& active) {
+                      const SequenceTable& queue, ActiveRequests& active) {
     runs_.clear();
     for (int i = 0; i < hidden.rows; ++i) {
       if (!undecided_[index(i)]) continue;
@@ -328,9 +320,8 @@ class Picker {
   }
 
   // Into logits_. hidden: rows of the step from `from` on.
-  template <class Queue>
   void compute_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int from,
-                      const Queue& queue, const ActiveRequests& active) {
+                      const SequenceTable& queue, const ActiveRequests& active) {
     const int count = hidden.rows;
     const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
@@ -351,8 +342,7 @@ class Picker {
 
   // Scores prompts and picks, from the `count` rows of logits_. They are rows of the block that begins at `first`, from
   // its row `skip` on.
-  template <class Queue>
-  void pick_from_logits(DeviceP& device, int count, int vocab, int first, int skip, const Queue& queue,
+  void pick_from_logits(DeviceP& device, int count, int vocab, int first, int skip, const SequenceTable& queue,
                         ActiveRequests& active) {
     const float* on_host = device.fetch(reinterpret_cast<const float*>(logits_.data()), index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };

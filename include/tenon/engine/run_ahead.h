@@ -5,7 +5,7 @@
 
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/launched_step.h"
-#include "tenon/schedule/sequence.h"
+#include "tenon/schedule/sequence_table.h"
 
 namespace tenon {
 
@@ -23,8 +23,7 @@ class RunAhead {
 
   /// Likewise, where launch() has launched it already; false where it has not. Rows whose sequences have ended or left
   /// the cache since then are gone. Throws, once, what the launch threw.
-  template <class Queue>
-  bool take_launched(const Queue& queue, const ActiveRequests& active) {
+  bool take_launched(const SequenceTable& queue, const ActiveRequests& active) {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     if (!std::exchange(launched_, false)) return false;
     advance();

@@ -1,6 +1,5 @@
 // The text of one answer as it grows: tokens to whole characters, stop strings held back until they are refuted.
 #pragma once
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,25 +19,7 @@ class StopMatcher {
       : stops_(std::move(stops)), include_(include) {}
 
   /// Adds text; returns the text that now belongs to the answer for certain: none once stopped().
-  std::string push(std::string_view text) {
-    if (stopped_) return {};
-    held_ += text;
-    std::size_t first = std::string::npos, length = 0;
-    for (const auto& stop : stops_) {
-      const std::size_t at = held_.find(stop);
-      if (at == std::string::npos || at > first) continue;
-      length = at < first ? stop.size() : std::min(length, stop.size());
-      first = at;
-    }
-    if (first != std::string::npos) {
-      stopped_ = true;
-      held_.resize(include_ ? first + length : first);
-      return std::exchange(held_, {});
-    }
-    std::string certain = held_.substr(0, held_.size() - longest_start());
-    held_.erase(0, certain.size());
-    return certain;
-  }
+  std::string push(std::string_view text);
 
   /// The text ends: returns what was held back.
   std::string finish() { return std::exchange(held_, {}); }
@@ -46,15 +27,7 @@ class StopMatcher {
 
  private:
   // Length of the longest end of the held text with which a stop string begins.
-  std::size_t longest_start() const {
-    std::size_t longest = 0;
-    for (const auto& stop : stops_) {
-      for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
-        if (std::string_view(held_).substr(held_.size() - n) == std::string_view(stop).substr(0, n)) longest = n;
-      }
-    }
-    return longest;
-  }
+  std::size_t longest_start() const;
 
   std::vector<std::string> stops_;
   bool include_;
@@ -72,15 +45,8 @@ class OutputText {
     if (tokenizer) decoder_.emplace(*tokenizer);
   }
 
-  std::string push(TokenId token) {
-    if (!decoder_ || (special_ && special_->is_special(token))) return {};
-    return stops_.push(decoder_->push(token));
-  }
-  std::string finish() {
-    if (!decoder_ || stops_.stopped()) return {};
-    std::string text = stops_.push(decoder_->finish());
-    return stops_.stopped() ? text : text + stops_.finish();
-  }
+  std::string push(TokenId token);
+  std::string finish();
   bool stopped() const { return stops_.stopped(); }
 
  private:
@@ -90,3 +56,7 @@ class OutputText {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/stop_matcher-inl.h"
+#endif

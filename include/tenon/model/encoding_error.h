@@ -29,7 +29,7 @@ EncodingError encoding_error(const TensorSource& source, const DecoderSpec& spec
   EncodingError out;
   double sum = 0;
   const auto measure = [&](const MatrixSpec& m) {
-    if (m.parts.empty()) return 0;
+    if (m.parts.empty()) return;
     const int count = rows > 0 ? std::min(rows, m.shape.rows) : m.shape.rows, cols = m.shape.cols;
     struct Squares {
       double error = 0, size = 0;
@@ -57,10 +57,9 @@ EncodingError encoding_error(const TensorSource& source, const DecoderSpec& spec
     ++out.matrices;
     sum += relative;
     if (relative > out.largest) out.largest = relative, out.worst = source.where(m);
-    return 0;
   };
-  const auto vector = [](const VectorSpec&) { return 0; };
-  map_parts<int, int, int>(spec, tied_head, measure, measure, vector);
+  const auto vector = [](const VectorSpec&) {};
+  visit_parts(spec, tied_head, {measure, measure, vector});
   out.mean = out.matrices > 0 ? sum / out.matrices : 0.0;
   return out;
 }

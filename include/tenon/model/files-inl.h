@@ -42,6 +42,21 @@ TENON_INLINE bool is_model_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+TENON_INLINE ModelConfig configure(const ModelFiles& files, const Family& family) {
+  need_files(files);
+  if (files.random) return *files.random;
+  ModelConfig c = family.configure(*files.config);
+  if (!c.language_head || !is_bare_model(files)) return c;
+  check_layer_count(files, c);
+  const DecoderSpec spec = family.tensors(c);
+  // A tied head is there, but its bias may not be.
+  const auto& parts = c.tied_head ? spec.head_bias.parts : spec.head.parts;
+  if (parts.empty()) return c;
+  c.language_head = files.tensors->find(parts.front().name) != nullptr;
+  if (!c.language_head) c.tied_head = true;
+  return c;
+}
+
 }  // namespace tenon
 
 namespace tenon::detail {

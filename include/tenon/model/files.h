@@ -9,6 +9,7 @@
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/model/config.h"
+#include "tenon/model/traits.h"
 #include "tenon/tokenizer/bpe.h"
 
 namespace tenon {
@@ -62,25 +63,11 @@ std::string weight_code_of(const ModelFiles& files);
 /// Whether matrices are stored as codes with tensors of scales.
 bool holds_codes(const std::string& code);
 
-namespace detail {
+/// The configuration of a model's files. A checkpoint that was saved without its head (architectures: ["...Model"]) has
+/// none: it gives embeddings.
+ModelConfig configure(const ModelFiles& files, const Family& family);
 
-// The configuration of a model's files. A checkpoint that was saved without its head (architectures: ["...Model"]) has
-// none: it gives embeddings.
-template <class Model>
-ModelConfig configure(const ModelFiles& files) {
-  need_files(files);
-  if (files.random) return *files.random;
-  ModelConfig c = Model::configure(*files.config);
-  if (!c.language_head || !is_bare_model(files)) return c;
-  check_layer_count(files, c);
-  const auto spec = Model::tensors(c);
-  // A tied head is there, but its bias may not be.
-  const auto& parts = c.tied_head ? spec.head_bias.parts : spec.head.parts;
-  if (parts.empty()) return c;
-  c.language_head = files.tensors->find(parts.front().name) != nullptr;
-  if (!c.language_head) c.tied_head = true;
-  return c;
-}
+namespace detail {
 
 // Whether the metadata of a GGUF file has a tokenizer.
 bool has_gguf_tokenizer(const Fields& metadata);

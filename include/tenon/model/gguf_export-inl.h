@@ -61,7 +61,8 @@ inline void add_type(DType type, GgufMetadata& out) {
   if (is_block(type)) out.add("general.quantization_version", 2);  // GGML_QNT_VERSION
 }
 
-TENON_INLINE GgufPlan plan_gguf_copy(const std::filesystem::path& source, DType type) {
+// Plans a copy of a GGUF file with all its metadata.
+inline GgufPlan plan_gguf_copy(const std::filesystem::path& source, DType type) {
   const File file(source);
   const GgufHeader header = read_gguf_header(file);
   GgufPlan plan;
@@ -100,9 +101,8 @@ class GgufPlanner {
     const auto add = [&](const auto& part_list) {
       for (const TensorPart& part : part_list.parts)
         if (known.insert(part.name).second) out.push_back(tensor(source.find(part.name), part.name));
-      return 0;
     };
-    map_parts<int, int, int>(spec, c_.tied_head, add, add, add);
+    visit_parts(spec, c_.tied_head, {add, add, add});
     for (auto& [name, values] : factors())
       out.push_back({{.name = name, .shape = {values.size()}}, name, std::move(values)});
     return out;
@@ -285,13 +285,13 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
   return "a switch";
 }
 
-TENON_INLINE GgufPlan plan_gguf(const std::filesystem::path& folder, const ModelFiles& files, const ModelConfig& c,
-                                const DecoderSpec& spec, std::string_view prefix, DType type,
-                                const ConfigureGguf& configure) {
+// Plans the file of a folder whose model has configuration c. `source` has found all tensors of `spec`.
+inline GgufPlan plan_gguf_folder(std::span<const Family> families, const std::filesystem::path& folder,
+                                 const ModelFiles& files, const ModelConfig& c, const DecoderSpec& spec,
+                                 const TensorSource& source, std::string_view prefix, DType type) {
   GgufPlanner planner(files, c, prefix);
   GgufPlan plan;
   Json metadata = planner.metadata();
-  const TensorSource source(files, prefix);
   plan.tensors = planner.tensors(source, spec);
   plan.left_out = source.unused(spec, c.tied_head);
   // The model that is read from the file must compute as the folder does.
@@ -306,7 +306,8 @@ TENON_INLINE GgufPlan plan_gguf(const std::filesystem::path& folder, const Model
     return std::find_if(plan.tensors.begin(), plan.tensors.end(), [&](const auto& t) { return t.name == info.name; })
         ->values;
   });
-  const ModelConfig found = arithmetic_of(configure(ConfigFile(read.config, "GGUF")));
+  const ConfigFile written(read.config, "GGUF");
+  const ModelConfig found = arithmetic_of(find_family(families, written.model_type()).configure(written));
   if (const ModelConfig wanted = arithmetic_of(c); !(found == wanted))
     throw Error(Error::Kind::unsupported, "config.json",
                 difference(found, wanted) + " cannot be written to GGUF's architecture " +
@@ -322,6 +323,23 @@ TENON_INLINE GgufPlan plan_gguf(const std::filesystem::path& folder, const Model
   for (const auto& [key, value] : metadata.items()) plan.metadata.add(key, value);
   add_type(type, plan.metadata);
   return plan;
+}
+
+TENON_INLINE GgufPlan plan_gguf(std::span<const Family> families, const std::filesystem::path& source,
+                                const ModelFiles& files, DType type) {
+  const Family& family = find_family(families, model_type_of(files));
+  const ModelConfig config = configure(files, family);
+  check_layer_count(files, config);
+  const auto refuse = [&](const char* what) {
+    throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"), what);
+  };
+  if (!config.labels.empty()) refuse("a GGUF file holds no classification head here");
+  if (!config.language_head) refuse("a GGUF file cannot say that a model has no language head");
+  const DecoderSpec spec = family.tensors(config);
+  const TensorSource tensors(files, family.name_prefix);
+  tensors.check(spec, config.tied_head);
+  if (is_model_file(source)) return plan_gguf_copy(source, type);
+  return plan_gguf_folder(families, source, files, config, spec, tensors, family.name_prefix, type);
 }
 
 }  // namespace tenon::detail

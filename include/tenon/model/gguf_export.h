@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,11 +17,11 @@
 #include "tenon/core/error.h"
 #include "tenon/core/finite.h"
 #include "tenon/io/json_fwd.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
-#include "tenon/model/with_model.h"
 #include "tenon/weights/row_blocks.h"
 
 namespace tenon {
@@ -54,14 +53,10 @@ DType gguf_type_named(std::string_view name);
 // number of blocks, as the converter does.
 DType gguf_stored_type(const GgufTensor& tensor, DType wanted);
 
-// Plans a copy of a GGUF file with all its metadata.
-GgufPlan plan_gguf_copy(const std::filesystem::path& source, DType type);
-
-// Plans the file of a model folder. Error unsupported, with the name, for a family, field, tensor or tokenizer that
-// GGUF or its reader here does not have. `configure` reads the config of any family, to compare the file's with `c`.
-using ConfigureGguf = std::function<ModelConfig(const ConfigFile&)>;
-GgufPlan plan_gguf(const std::filesystem::path& folder, const ModelFiles& files, const ModelConfig& c,
-                   const DecoderSpec& spec, std::string_view prefix, DType type, const ConfigureGguf& configure);
+// Plans the file of a model folder, or of a GGUF file. Error unsupported, with the name, for a family, field, tensor or
+// tokenizer that GGUF or its reader here does not have.
+GgufPlan plan_gguf(std::span<const Family> families, const std::filesystem::path& source, const ModelFiles& files,
+                   DType type);
 
 // Writes one tensor, encoded row by row.
 template <class Pool>
@@ -124,8 +119,8 @@ QuantizeReport write_gguf_plan(const GgufPlan& plan, const Checkpoint& source, D
 /// Errors: those of load_checkpoint and of reading every tensor. Error unsupported for another type, for a source that
 /// holds codes, and for a family, field or tokenizer that GGUF cannot express. Error invalid_request if the target
 /// exists. After an error the target is as it was before.
-template <ModelTraits... Models, class Pool>
-QuantizeReport export_gguf(ModelList<Models...> families, const std::filesystem::path& source,
+template <class Pool>
+QuantizeReport export_gguf(std::span<const Family> families, const std::filesystem::path& source,
                            const std::filesystem::path& target, std::string_view type, Pool& pool,
                            const QuantizeProgress& progress = {}) {
   const DType wanted = detail::gguf_type_named(type);
@@ -134,24 +129,7 @@ QuantizeReport export_gguf(ModelList<Models...> families, const std::filesystem:
     throw Error(Error::Kind::invalid_request, file_name_of(target), "exists already; name a new file");
   const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either
   detail::refuse_codes(files);
-  const auto plan = with_model(families, model_type_of(files), [&](auto family) {
-    using Model = decltype(family);
-    const ModelConfig config = detail::configure<Model>(files);
-    check_layer_count(files, config);
-    if (!config.labels.empty())
-      throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"),
-                  "a GGUF file holds no classification head here");
-    if (!config.language_head)
-      throw Error(Error::Kind::unsupported, files.config->fields().where("architectures"),
-                  "a GGUF file cannot say that a model has no language head");
-    const DecoderSpec spec = Model::tensors(config);
-    TensorSource(files, Model::name_prefix).check(spec, config.tied_head);
-    if (is_model_file(source)) return detail::plan_gguf_copy(source, wanted);
-    const auto configure = [&](const ConfigFile& file) {
-      return with_model(families, file.model_type(), [&](auto other) { return decltype(other)::configure(file); });
-    };
-    return detail::plan_gguf(source, files, config, spec, Model::name_prefix, wanted, configure);
-  });
+  const detail::GgufPlan plan = detail::plan_gguf(families, source, files, wanted);
   return detail::write_gguf_plan(plan, *files.tensors, wanted, target, pool, progress);
 }
 

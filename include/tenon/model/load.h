@@ -1,51 +1,20 @@
 // Loads packed weights from files. Every tensor is checked against the sizes of config.json before anything is
 // allocated. Then blocks of rows stream into the stores.
 #pragma once
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <span>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "tenon/core/concepts.h"
-#include "tenon/core/hash.h"
 #include "tenon/model/files.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/tensor_source.h"
 #include "tenon/model/traits.h"
+#include "tenon/model/weight_hash.h"
 #include "tenon/weights/store.h"
 
 namespace tenon {
-
-namespace detail {
-
-// hash64 of each MiB, by several threads, and of these hashes. threads: 0: all cores.
-inline std::uint64_t hash_of_leaves(std::span<const std::byte> bytes, std::uint64_t seed, int threads) {
-  constexpr std::size_t kLeaf = 1 << 20;
-  std::vector<std::uint64_t> leaves((bytes.size() + kLeaf - 1) / kLeaf);
-  std::atomic<std::size_t> next{0};
-  const auto hash_rest = [&] {
-    for (std::size_t i = next++; i < leaves.size(); i = next++)
-      leaves[i] = hash64(bytes.subspan(i * kLeaf, std::min(kLeaf, bytes.size() - i * kLeaf)), i);
-  };
-  const unsigned wanted =
-      threads > 0 ? static_cast<unsigned>(threads) : std::max(1u, std::thread::hardware_concurrency());
-  const std::size_t count = std::min(std::size_t{wanted}, leaves.size());
-  std::vector<std::future<void>> others;
-  try {
-    for (std::size_t i = 1; i < count; ++i) others.push_back(std::async(std::launch::async, hash_rest));
-  } catch (const std::system_error&) {  // the machine has no more threads: fewer do the same work
-  }
-  hash_rest();
-  for (auto& each : others) each.get();
-  return hash64(std::as_bytes(std::span(leaves)), seed ^ bytes.size());
-}
-
-}  // namespace detail
 
 /// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors in
 /// float32.
@@ -119,13 +88,10 @@ DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool
   const auto list = [](std::vector<Shape>& shapes) {
     return [&shapes](const MatrixSpec& m) {
       if (!m.none()) shapes.push_back(m.shape);
-      return 0;
     };
   };
-  map_parts<int, int, int>(spec, tied_head, list(matrices), list(heads), [&](const VectorSpec& v) {
-    floats += padded(v);
-    return 0;
-  });
+  const auto count = [&](const VectorSpec& v) { floats += padded(v); };
+  visit_parts(spec, tied_head, {list(matrices), list(heads), count});
   matrices_ = WeightStore<P, D>(device, matrices);
   heads_ = WeightStore<H, D>(device, heads);
   vectors_ = device.allocate(floats * sizeof(float));

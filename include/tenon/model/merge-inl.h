@@ -32,10 +32,9 @@ class MergePlanner {
     const auto matrix = [&](const MatrixSpec& m) {
       for (const TensorPart& part : m.parts)
         if (part.transposed) inputs_first_.insert(part.name);
-      return 0;
     };
-    const auto vector = [](const VectorSpec&) { return 0; };
-    map_parts<int, int, int>(model.spec, model.config.tied_head, matrix, matrix, vector);
+    const auto vector = [](const VectorSpec&) {};
+    visit_parts(model.spec, model.config.tied_head, {matrix, matrix, vector});
   }
 
   MergePlan plan() {
@@ -219,12 +218,11 @@ class MergePlanner {
 
   static std::map<std::string, int> vectors_of(const MergeModel& model) {
     std::map<std::string, int> all;  // elements, by name
-    const auto matrix = [](const MatrixSpec&) { return 0; };
+    const auto matrix = [](const MatrixSpec&) {};
     const auto vector = [&](const VectorSpec& v) {
       for (const TensorPart& part : v.parts) all.emplace(part.name, part.stored_rows());
-      return 0;
     };
-    map_parts<int, int, int>(model.spec, model.config.tied_head, matrix, matrix, vector);
+    visit_parts(model.spec, model.config.tied_head, {matrix, matrix, vector});
     return all;
   }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +16,10 @@
 #include "tenon/io/json_fwd.h"
 #include "tenon/io/staged_folder.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/merged_tensor.h"
 #include "tenon/model/quantize.h"
-#include "tenon/model/with_model.h"
 
 namespace tenon {
 
@@ -46,7 +47,7 @@ namespace detail {
 struct MergeModel {
   ModelConfig config;
   DecoderSpec spec;
-  std::string_view prefix;  // Model::name_prefix
+  std::string_view prefix;  // Family::name_prefix
 };
 using ReadMergeModel = std::function<MergeModel(const ConfigFile&)>;
 
@@ -94,17 +95,15 @@ void write_merge_plan(Pool& pool, const MergePlan& plan, const Checkpoint& base,
 /// Errors: those of load_checkpoint and PeftAdapter::open. Error unsupported for an activated LoRA, for codes of
 /// quantize_checkpoint, and for a value beyond the type; if options.dtype is empty, also for other quantised weights.
 /// Error invalid_request if the target exists. After an error there is no target.
-template <ModelTraits... Models, class Pool>
-MergeReport merge_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
+template <class Pool>
+MergeReport merge_checkpoint(std::span<const Family> families, const std::filesystem::path& source,
                              const std::filesystem::path& adapter_folder, const std::filesystem::path& target,
                              Pool& pool, const MergeOptions& options = {}, const QuantizeProgress& progress = {}) {
-  const detail::ReadMergeModel read = [families](const ConfigFile& file) {
-    return with_model(families, file.model_type(), [&](auto family) -> detail::MergeModel {
-      using Model = decltype(family);
-      ModelConfig config = Model::configure(file);
-      DecoderSpec spec = tensors_of<Model>(config);
-      return {std::move(config), std::move(spec), Model::name_prefix};
-    });
+  const detail::ReadMergeModel read = [families](const ConfigFile& file) -> detail::MergeModel {
+    const Family& family = find_family(families, file.model_type());
+    ModelConfig config = family.configure(file);
+    DecoderSpec spec = tensors_of(family, config);
+    return {std::move(config), std::move(spec), family.name_prefix};
   };
   const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either
   detail::refuse_codes(files);

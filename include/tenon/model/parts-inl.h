@@ -62,4 +62,12 @@ TENON_INLINE DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, i
   return out;
 }
 
+TENON_INLINE void visit_parts(const DecoderSpec& spec, bool tied_head, const PartVisitor& visitor) {
+  struct Nothing {};
+  map_parts<Nothing, Nothing, Nothing>(
+      spec, tied_head, [&](const MatrixSpec& m) { return visitor.matrix(m), Nothing(); },
+      [&](const MatrixSpec& m) { return visitor.head(m), Nothing(); },
+      [&](const VectorSpec& v) { return visitor.vector(v), Nothing(); });
+}
+
 }  // namespace tenon

@@ -2,6 +2,7 @@
 // is read, and views while a model runs.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -162,6 +163,15 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
   out.score = vector(spec.score);
   return out;
 }
+
+/// The functions that visit_parts calls.
+struct PartVisitor {
+  std::function<void(const MatrixSpec&)> matrix, head;
+  std::function<void(const VectorSpec&)> vector;
+};
+
+/// Visits every part in the order of map_parts, absent ones included.
+void visit_parts(const DecoderSpec& spec, bool tied_head, const PartVisitor& visitor);
 
 }  // namespace tenon
 

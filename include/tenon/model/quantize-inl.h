@@ -110,4 +110,11 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
   return files;
 }
 
+TENON_INLINE SourceModel source_model(std::span<const Family> families, const ModelFiles& files) {
+  const Family& family = find_family(families, model_type_of(files));
+  const ModelConfig config = configure(files, family);
+  check_layer_count(files, config);
+  return {tensors_of(family, config), config.tied_head, family.name_prefix};
+}
+
 }  // namespace tenon::detail

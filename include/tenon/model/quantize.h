@@ -21,11 +21,11 @@
 #include "tenon/core/finite.h"
 #include "tenon/io/new_file.h"
 #include "tenon/io/new_folder.h"
+#include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/tensor_source.h"
 #include "tenon/model/traits.h"
-#include "tenon/model/with_model.h"
 #include "tenon/version.h"
 #include "tenon/weights/coded_tensor.h"
 #include "tenon/weights/codes.h"
@@ -81,12 +81,11 @@ class CheckpointWriter {
  public:
   CheckpointWriter(const ModelFiles& files, const TensorSource& source, const DecoderSpec& spec, bool tied_head)
       : checkpoint_(*files.tensors), source_(source) {
-    const auto matrix = [&](const MatrixSpec& m) { return add_matrix(m), 0; };
+    const auto matrix = [&](const MatrixSpec& m) { add_matrix(m); };
     const auto vector = [&](const VectorSpec& v) {
       for (const TensorPart& part : v.parts) add_other(source_.find(part.name));
-      return 0;
     };
-    map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
+    visit_parts(spec, tied_head, {matrix, matrix, vector});
   }
 
   std::vector<TensorPlan> plans() const {
@@ -320,15 +319,7 @@ struct SourceModel {
   std::string_view name_prefix;
 };
 
-template <ModelTraits... Models>
-SourceModel source_model(ModelList<Models...> families, const ModelFiles& files) {
-  return with_model(families, model_type_of(files), [&](auto family) -> SourceModel {
-    using Model = decltype(family);
-    const ModelConfig config = configure<Model>(files);
-    check_layer_count(files, config);
-    return {tensors_of<Model>(config), config.tied_head, Model::name_prefix};
-  });
-}
+SourceModel source_model(std::span<const Family> families, const ModelFiles& files);
 
 template <WeightCode C, class Pool>
 QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
@@ -358,8 +349,8 @@ QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
 /// load_checkpoint and of reading every tensor; unsupported for an unknown format or a source that holds codes (a
 /// source of 16-bit floats is accepted); invalid_request if the target has a model already. After an error the target
 /// is as it was before.
-template <ModelTraits... Models, class Pool>
-QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
+template <class Pool>
+QuantizeReport quantize_checkpoint(std::span<const Family> families, const std::filesystem::path& source,
                                    const std::filesystem::path& target, std::string_view format, Pool& pool,
                                    const QuantizeProgress& progress = {}) {
   const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either

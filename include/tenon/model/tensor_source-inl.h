@@ -16,14 +16,12 @@ TENON_INLINE void TensorSource::check(const DecoderSpec& spec, bool tied_head) c
   if (files_.random) return;
   const auto matrix = [&](const MatrixSpec& m) {
     for (const TensorPart& part : m.parts) check_matrix(find(part.name), part, m.shape.cols);
-    return 0;
   };
   const auto vector = [&](const VectorSpec& v) {
     for (const TensorPart& part : v.parts)
       check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table, part);
-    return 0;
   };
-  map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
+  visit_parts(spec, tied_head, {matrix, matrix, vector});
   for (const std::string& name : unused(spec, tied_head)) {
     const TensorInfo* const tensor = files_.tensors->find(name);
     if (tensor->stored_name.empty() || tensor->decoder) continue;  // not of a GGUF file
@@ -79,15 +77,13 @@ TENON_INLINE std::vector<std::string> TensorSource::unused(const DecoderSpec& sp
   std::set<std::string> used;
   const auto matrix = [&](const MatrixSpec& m) {
     for (const TensorPart& part : m.parts) use_matrix(find(part.name).name, used);
-    return 0;
   };
   const auto vector = [&](const VectorSpec& v) {
     for (const TensorPart& part : v.parts) used.insert(find(part.name).name);
-    return 0;
   };
   std::vector<std::string> names;
   if (files_.random) return names;
-  map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
+  visit_parts(spec, tied_head, {matrix, matrix, vector});
   for (const TensorInfo& tensor : files_.tensors->tensors()) {
     if (!used.contains(tensor.name)) names.push_back(tensor.name);
   }

@@ -19,4 +19,18 @@ concept ModelTraits = requires(const ModelConfig& config, const ConfigFile& file
   { M::tensors(config) } -> std::same_as<DecoderSpec>;
 };
 
+/// A family as a value. Code that runs once for a model takes one, and is compiled once for all families.
+struct Family {
+  std::string_view model_type;   ///< in config.json
+  std::string_view name_prefix;  ///< that tensor names may have
+  ModelConfig (*configure)(const ConfigFile& file);
+  DecoderSpec (*tensors)(const ModelConfig& config);
+};
+
+/// The value of a type.
+template <ModelTraits M>
+inline constexpr Family family_of = {M::model_type, M::name_prefix,
+                                     [](const ConfigFile& file) -> ModelConfig { return M::configure(file); },
+                                     [](const ModelConfig& config) -> DecoderSpec { return M::tensors(config); }};
+
 }  // namespace tenon

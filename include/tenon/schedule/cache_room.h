@@ -10,6 +10,20 @@
 
 namespace tenon {
 
+/// Whether the ledger forks sequences: a ForksSequences that was not chosen at run time, or whose chosen ledger is one.
+template <CacheLedger L>
+bool forks_sequences([[maybe_unused]] const L& ledger) {
+  if constexpr (ChoosesLedger<L>) return ledger.forks();
+  return ForksSequences<L>;
+}
+
+/// Likewise for ShrinksSequences.
+template <CacheLedger L>
+bool shrinks_sequences([[maybe_unused]] const L& ledger) {
+  if constexpr (ChoosesLedger<L>) return ledger.shrinks();
+  return ShrinksSequences<L>;
+}
+
 /// The rules by which sequences take and return cache.
 struct CacheRoom {
   bool keeps_tokens = true;     ///< CachePolicy::keeps_tokens
@@ -21,7 +35,7 @@ struct CacheRoom {
   int need(const L& ledger, const Sequence& s, const Sequence* parent) const {
     const int end = at_once(ledger, s.preemptible() || !keeps_tokens ? s.known() : s.cache_end());
     if (s.state == Sequence::State::running) return std::max(0, end - s.reserved);
-    if (const int shared = shared_with<L>(s, parent); shared > 0) return end - shared;
+    if (const int shared = shared_with(ledger, s, parent); shared > 0) return end - shared;
     if constexpr (ReusesPrefixes<L>) {
       if (reuses_prefixes) {
         const PrefixMatch match = ledger.match(reusable(s), s.identity);
@@ -76,7 +90,7 @@ struct CacheRoom {
   template <CacheLedger L>
   void shrink([[maybe_unused]] L& ledger, [[maybe_unused]] Sequence& s) const {
     if constexpr (ShrinksSequences<L>) {
-      if (s.reserved <= s.known() || !s.preemptible()) return;
+      if (!shrinks_sequences(ledger) || s.reserved <= s.known() || !s.preemptible()) return;
       ledger.shrink(s.seq, s.known());
       s.reserved = s.known();
     }
@@ -115,8 +129,8 @@ struct CacheRoom {
 
   // Tokens to take over from the parent: the prompt without its last token, once the parent has computed it; else 0.
   template <CacheLedger L>
-  static int shared_with(const Sequence& s, const Sequence* parent) {
-    if constexpr (!ForksSequences<L>) return 0;
+  static int shared_with(const L& ledger, const Sequence& s, const Sequence* parent) {
+    if (!forks_sequences(ledger)) return 0;
     const int shared = s.prompt_tokens - 1;
     const bool computed = parent && parent->cached >= shared && parent->read_again == 0;  // not keys of a longer text
     return computed && s.generated() == 0 && shared <= s.reuse_limit ? shared : 0;
@@ -125,7 +139,7 @@ struct CacheRoom {
   template <CacheLedger L>
   static bool fork([[maybe_unused]] L& ledger, Sequence& s, const Sequence* parent) {
     if constexpr (ForksSequences<L>) {
-      const int shared = shared_with<L>(s, parent);
+      const int shared = shared_with(ledger, s, parent);
       if (shared == 0 || !ledger.fork(parent->seq, s.seq, shared)) return false;
       s.cached = s.reserved = shared;
       return true;

@@ -6,21 +6,20 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
 #include "tenon/schedule/cache_room.h"
-#include "tenon/schedule/sequence.h"
+#include "tenon/schedule/sequence_table.h"
 
 namespace tenon {
 
 /// A step is: plan, run its slices, commit, append the picked tokens, finish sequences at their last token. A plan that
 /// is not committed, for the step failed, is forgotten by the next one.
 template <SchedulerPolicy P>
-class RequestQueue {
+class RequestQueue : public SequenceTable {
  public:
   /// keeps_tokens: CachePolicy::keeps_tokens. first: the first id, so that tests see ids wrap.
   explicit RequestQueue(P policy = {}, bool keeps_tokens = true, SeqId first = 0)
@@ -35,13 +34,13 @@ class RequestQueue {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
     if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
     check_cache_room(request.tokens.size(), request.max_new_tokens, ledger.capacity_tokens());
-    [[maybe_unused]] const SeqId parent = request.parent;
+    const SeqId parent = request.parent;
     while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
     const auto added = sequences_.emplace(seq, make_sequence(seq, std::move(request))).first;
     added->second.outgrow(recompute_after_);
     try {
-      if constexpr (ForksSequences<L>) await_parent(added->second, parent);
+      if (forks_sequences(ledger)) await_parent(added->second, parent);
       if (!added->second.awaits_parent) waiting_.push_back(added->second.candidate());
     } catch (...) {
       sequences_.erase(added);
@@ -167,7 +166,8 @@ class RequestQueue {
   /// Ends a sequence; its cache is free at once. Error internal if it is not here.
   template <CacheLedger L>
   void finish(SeqId seq, L& ledger) {
-    if (!cancel(seq, ledger)) throw unknown(seq);
+    at(seq);
+    cancel(seq, ledger);
   }
 
   /// Ends a sequence in any state; false if it is not here (any more).
@@ -205,16 +205,8 @@ class RequestQueue {
     return true;
   }
 
-  const Sequence& sequence(SeqId seq) const {
-    const auto found = sequences_.find(seq);
-    if (found == sequences_.end()) throw unknown(seq);
-    return found->second;
-  }
-  bool contains(SeqId seq) const { return sequences_.contains(seq); }
-
   int waiting() const { return static_cast<int>(waiting_.size()); }  ///< without held ones
   int running() const { return static_cast<int>(running_.size()); }
-  bool empty() const { return sequences_.empty(); }
   const QueueStats& stats() const { return stats_; }
 
   /// true: no more sequences arrive, so that policies that wait for company stop waiting.
@@ -236,20 +228,6 @@ class RequestQueue {
 
  private:
   bool keeps_tokens() const { return room_.keeps_tokens; }
-
-  static Error unknown(SeqId seq) {
-    return Error(Error::Kind::internal, "queue", "has no sequence " + std::to_string(seq));
-  }
-  const Sequence* find(SeqId seq) const {
-    const auto found = sequences_.find(seq);
-    return found == sequences_.end() ? nullptr : &found->second;
-  }
-  Sequence* find(SeqId seq) { return const_cast<Sequence*>(std::as_const(*this).find(seq)); }
-  Sequence& at(SeqId seq) {
-    Sequence* s = find(seq);
-    if (!s) throw unknown(seq);
-    return *s;
-  }
 
   // Where a sequence stands, or would stand, in the waiting list. Ids are given in order of arrival and may wrap.
   auto place(SeqId seq) {
@@ -438,9 +416,8 @@ class RequestQueue {
   int starved_ = -1;           // tokens that a running sequence asked for in vain, -1 if none did
   std::uint64_t attempt_ = 0;  // attempts at a plan so far
   SeqId next_seq_ = 0;
-  std::unordered_map<SeqId, Sequence> sequences_;  // nodes stay where they are
-  std::vector<Sequence*> running_;                 // in order of admission
-  std::vector<Candidate> waiting_;                 // in order of arrival
+  std::vector<Sequence*> running_;  // in order of admission
+  std::vector<Candidate> waiting_;  // in order of arrival
   std::vector<Candidate> running_view_;
   std::vector<Served> served_;
   Plan plan_;

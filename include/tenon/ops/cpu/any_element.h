@@ -1,4 +1,4 @@
-// Ops over a cache whose element is chosen at run time: they call the op of its element.
+// Ops over a cache that is chosen at run time, or its element: they call the op of the chosen view.
 #pragma once
 #include <variant>
 

@@ -1,0 +1,2 @@
+// The host code of draft/.
+#include "tenon/draft/text_memory-inl.h"

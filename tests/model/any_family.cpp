@@ -1,0 +1,47 @@
+#include "tenon/model/any_family.h"
+
+#include <boost/test/unit_test.hpp>
+
+BOOST_AUTO_TEST_SUITE(model_any_family)
+
+using namespace tenon;
+
+namespace {
+
+struct Mine : Llama {
+  static constexpr std::string_view model_type = "mine";
+};
+
+std::string_view found(std::string_view model_type) { return find_family(BuiltInModels{}, model_type).model_type; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_family_is_found_by_its_model_type) {
+  for (const char* name : {"gpt2", "gpt_bigcode", "llama", "mistral", "bloom"}) BOOST_TEST(found(name) == name);
+}
+
+BOOST_AUTO_TEST_CASE(others_are_refused_with_the_list) {
+  BOOST_CHECK_EXCEPTION(found("mystery9000"), Error, [](const Error& error) {
+    const std::string text = error.what();
+    return error.kind() == Error::Kind::unsupported && text.find("config.json: model_type") != std::string::npos &&
+           text.find("mystery9000") != std::string::npos &&
+           text.find("gpt2, gpt_bigcode, llama, mistral, bloom") != std::string::npos;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_list_may_hold_ones_own) {
+  using Both = ModelList<Mine, Llama>;
+  BOOST_TEST(find_family(Both{}, "mine").model_type == "mine");
+  BOOST_TEST(find_family(Both{}, "llama").model_type == "llama");
+  BOOST_CHECK_THROW(find_family(ModelList<Mine>{}, "llama"), Error);
+}
+
+BOOST_AUTO_TEST_CASE(a_family_is_the_type_itself_or_the_one_that_the_file_names) {
+  ModelConfig config;
+  config.model_type = "llama";
+  BOOST_TEST(family_for<Mine>(config).model_type == "mine");
+  BOOST_TEST(family_for<Mine>(ModelFiles{}).model_type == "mine");  // nothing is read
+  BOOST_TEST((family_for<AnyFamily<ModelList<Mine, Llama>>>(config).model_type == "llama"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
