@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/core/require.h"
+
 namespace tenon::detail {
 
 // hash64 of each MiB, by several threads, and of these hashes. threads: 0: all cores.
