@@ -9,7 +9,7 @@
 namespace program {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 16 << 20;  // of a schema or grammar file
+constexpr std::uint64_t kMostSourceBytes = 16 << 20;  // of a schema or grammar file
 
 // Errors of `act` name the field that holds the constraint.
 template <class Act>
@@ -103,7 +103,7 @@ std::shared_ptr<const tenon::Constraint> RequestConstraints::schema(const tenon:
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::schema_file(const std::string& path) {
   return compiled_field("schema",
-                        [&] { return compilers("schema").json_schema(tenon::read_text_file(path, kMostBytes)); });
+                        [&] { return compilers("schema").json_schema(tenon::read_text_file(path, kMostSourceBytes)); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::regex(const std::string& pattern) {
   return compiled_field("regex", [&] { return compilers("regex").regex(pattern); });
@@ -117,7 +117,7 @@ void RequestConstraints::calls(const ChatTemplate& chat, const ToolChoice& choic
   of_field("tools", [&] { constrain_calls(constraints, choice, style, request); });
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::grammar_file(const std::string& path) {
-  return grammar(tenon::read_text_file(path, kMostBytes));
+  return grammar(tenon::read_text_file(path, kMostSourceBytes));
 }
 std::shared_ptr<const tenon::Constraint> RequestConstraints::choice(const std::vector<std::string>& texts) {
   return compiled_field("choice", [&] { return compilers("choice").choice(texts); });
