@@ -34,7 +34,7 @@ class Menu:
         for line in text.splitlines():
             words = dict(re.findall(r"--(\w+) (\S+)", line))
             if line.startswith("  --weights") and words.get("device") == "cpu":
-                self.engines.append({"head": "same", "block": None} | words | {key: words[key].split("|") for key in ["kv", "attention"]})
+                self.engines.append({"head": "same"} | words | {key: words[key].split("|") for key in ["cache", "block", "kv", "attention"]})
         if not self.engines:
             raise SystemExit(f"{program} lists no engines:\n{text}")
         self.weights = list(dict.fromkeys(e["weights"] for e in self.engines))
@@ -46,15 +46,16 @@ class Menu:
     def settings(self, of, rng):
         """Options that decide no bit: head, cache and block, threads, batch, rows of a step, scheduler, drafts, how adapters run."""
         engine = rng.choice([e for e in self.engines if e["weights"] == of.weights and of.kv in e["kv"] and of.attention in e["attention"]])
-        options = of.options() + ["--cache", engine["cache"], "--threads", str(rng.choice([1, 1, 2, 3])), "--batch", str(rng.choice([1, 2, 5, 32])),
+        cache = rng.choice(engine["cache"])
+        options = of.options() + ["--cache", cache, "--threads", str(rng.choice([1, 1, 2, 3])), "--batch", str(rng.choice([1, 2, 5, 32])),
                                   "--token-budget", str(rng.choice([3, 8, 33, 512])),
                                   "--scheduler", rng.choice(["continuous", "static", "sequential", "fair"]), "--max-wait-ms", "1",
-                                  "--draft", rng.choice(["none", "suffix"] + ["lookup"] * (engine["cache"] != "none")),
+                                  "--draft", rng.choice(["none", "suffix"] + ["lookup"] * (cache != "none")),
                                   "--lora", rng.choice(["segmented", "gathered", "looped"])]
         if engine["head"] != "same":
             options += ["--head", engine["head"]]
-        if engine["block"]:
-            options += ["--block", engine["block"]]
+        if cache == "paged":
+            options += ["--block", rng.choice(engine["block"])]
         if rng.random() < 0.3:
             options.append("--no-prefix-reuse")
         if rng.random() < 0.3:
