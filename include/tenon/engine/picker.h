@@ -258,7 +258,8 @@ class Picker {
     });
   }
 
-  // Draws from the best logits, on rows that the device can prepare for a draw; they decide most draws.
+  // Draws from the best logits, on rows that the device can prepare for a draw; they decide most draws. A template, as
+  // other devices lack the op.
   template <class D>
   void pick_drawn(D& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
                   const SequenceTable& queue, const ActiveRequests& active) {
