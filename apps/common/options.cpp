@@ -141,14 +141,13 @@ std::string reason(const WantedEngine& wanted, const Entries& entries) {
   };
   check_word("--weights", &EngineWords::weights);
   check_word("--head", &EngineWords::head);
-  const auto has_cache = [&](const MenuEntry& entry, bool with_block) {
-    return std::any_of(entry.caches.begin(), entry.caches.end(), [&](const CacheWords& each) {
-      return each.cache == wanted.cache && (!with_block || each.block == wanted.block);
-    });
-  };
-  check("--cache", wanted.cache, [&](const MenuEntry& entry) { return has_cache(entry, false); });
+  check("--cache", wanted.cache, [&](const MenuEntry& entry) {
+    return std::any_of(entry.caches.begin(), entry.caches.end(),
+                       [&](const CacheWords& each) { return each.cache == wanted.cache; });
+  });
   if (names.empty() && wanted.block != 0)
-    check("--block", std::to_string(wanted.block), [&](const MenuEntry& entry) { return has_cache(entry, true); });
+    check("--block", std::to_string(wanted.block),
+          [&](const MenuEntry& entry) { return find_cache(entry, wanted.cache, wanted.block) != nullptr; });
   check("--kv", wanted.kv, [&](const MenuEntry& entry) { return contains(entry.kv, wanted.kv); });
   check("--attention", wanted.attention,
         [&](const MenuEntry& entry) { return contains(entry.attention, wanted.attention); });

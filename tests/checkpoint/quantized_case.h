@@ -13,6 +13,7 @@
 #include "tenon/checkpoint/quantized.h"
 #include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
+#include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
 #include "tensor_file.h"
 
@@ -61,12 +62,9 @@ inline std::vector<float> values_of(const Checkpoint& checkpoint, const std::str
 
 // Reads every tensor of the model, as an engine does. Returns the names of the tensors without use.
 inline std::vector<std::string> load_whole(const ModelFiles& files) {
-  const Family& family = find_family(BuiltInModels{}, model_type_of(files));
-  const ModelConfig config = family.configure(*files.config);
-  check_layer_count(files, config);
-  const DecoderSpec spec = family.tensors(config);
-  const TensorSource source(files, family.name_prefix);
-  source.check(spec, config.tied_head);
+  const auto model = detail::source_model(BuiltInModels{}, files);
+  const TensorSource source(files, model.name_prefix);
+  source.check(model.spec, model.tied_head);
   std::vector<float> values;
   const auto size = [&](Shape shape) {
     values.resize(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols));
@@ -74,8 +72,8 @@ inline std::vector<std::string> load_whole(const ModelFiles& files) {
   };
   const auto matrix = [&](const MatrixSpec& m) { source.read(m, 0, m.shape.rows, size(m.shape)); };
   const auto vector = [&](const VectorSpec& v) { source.read(v, size(v.shape)); };
-  visit_parts(spec, config.tied_head, {matrix, matrix, vector});
-  return source.unused(spec, config.tied_head);
+  visit_parts(model.spec, model.tied_head, {matrix, matrix, vector});
+  return source.unused(model.spec, model.tied_head);
 }
 
 // The error about a changed folder; "accepted" where it loads.

@@ -112,13 +112,10 @@ void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& 
 void load(const std::filesystem::path& path) {
   const tenon::ModelFiles files = tenon::load_checkpoint(path);
   if (files.tokenizer) files.tokenizer->encode("the  caf\xC3\xA9 <s> 123\n", true);
-  const tenon::Family& family = tenon::find_family(tenon::BuiltInModels{}, tenon::model_type_of(files));
-  const tenon::ModelConfig config = family.configure(*files.config);
-  check_layer_count(files, config);
-  const tenon::DecoderSpec spec = family.tensors(config);
-  const tenon::TensorSource source(files, family.name_prefix);
-  source.check(spec, config.tied_head);
-  read_matrices(source, spec, config.tied_head);
+  const auto model = tenon::detail::source_model(tenon::BuiltInModels{}, files);
+  const tenon::TensorSource source(files, model.name_prefix);
+  source.check(model.spec, model.tied_head);
+  read_matrices(source, model.spec, model.tied_head);
 }
 
 }  // namespace

@@ -92,12 +92,9 @@ void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, in
   if (const auto quantization = files.config->quantization())
     stored = decode_quantized(std::move(stored), *quantization, files.config->model_type() == "gpt2");
   files.tensors = std::make_shared<const tenon::Checkpoint>(std::move(stored));
-  const tenon::Family& family = tenon::find_family(tenon::BuiltInModels{}, tenon::model_type_of(files));
-  const tenon::ModelConfig config = family.configure(*files.config);
-  check_layer_count(files, config);
-  const tenon::DecoderSpec spec = family.tensors(config);
-  const tenon::TensorSource source(files, family.name_prefix);
-  source.check(spec, config.tied_head);
+  const auto model = tenon::detail::source_model(tenon::BuiltInModels{}, files);
+  const tenon::TensorSource source(files, model.name_prefix);
+  source.check(model.spec, model.tied_head);
   std::vector<float> values;
   const auto matrix = [&](const tenon::MatrixSpec& m) {
     if (m.none()) return;
@@ -108,7 +105,7 @@ void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, in
     values.resize(static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols));
     source.read(v, values.data());
   };
-  tenon::visit_parts(spec, config.tied_head, {matrix, matrix, vector});
+  tenon::visit_parts(model.spec, model.tied_head, {matrix, matrix, vector});
 }
 
 }  // namespace
