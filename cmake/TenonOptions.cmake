@@ -51,6 +51,9 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
   # The kernels unroll their loops themselves and run at the same rate from -O1 to -O3 (docs/decisions/0002).
   string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+  # g++ collects its garbage once it has 128 MiB. Units of this project need about 1 GiB, and compile an eighth faster
+  # without the collections.
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>")
   set(CMAKE_CXX_EXTENSIONS OFF)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 else()

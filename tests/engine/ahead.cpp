@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
 // Adapters of sequences that end after a launch live for two further launches: by then the device has ended that step.
 BOOST_AUTO_TEST_CASE(adapters_that_have_retired) {
   AheadCpu device({.threads = 1});
-  RetiredAdapters<AheadCpu> retired;
+  RetiredAdapters retired(RunsBehind<AheadCpu>);
   auto set = std::make_shared<AdapterSet>();
   const std::weak_ptr<AdapterSet> there = set;
   retired.begin_step();

@@ -41,6 +41,7 @@
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/all.h"
 #include "tenon/schedule/continuous.h"
+#include "tenon/schedule/queue.h"
 #include "tenon/weights/float32.h"
 
 namespace tenon {
@@ -96,7 +97,8 @@ class Engine : private detail::SteppedEngine {
         weights_(detail::make_weights<Model, AttentionP, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
-        open_(std::move(scheduler), cache_.keeps_tokens(), kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0),
+        open_(std::make_unique<RequestQueue<SchedulerP>>(std::move(scheduler), cache_.keeps_tokens()),
+              cache_.keeps_tokens(), kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0, RunsBehind<DeviceP>),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),
@@ -334,10 +336,10 @@ class Engine : private detail::SteppedEngine {
         if (ahead_.launch(open_.queue(), [&] { return launch(Clock::now()); })) ++stats_.launched_ahead;
         picker_.collect(step, open_.queue(), open_.active());
       }
-      open_.append_picks(step, 0, picker_, config_.eos, cache_.ledger());
+      open_.append_picks(step, 0, picker_.outcomes(), config_.eos, cache_.ledger());
       for (int round = 1; round < step.rounds; ++round) {
         pick_round(step, round);
-        open_.append_picks(step, round, picker_, config_.eos, cache_.ledger());
+        open_.append_picks(step, round, picker_.outcomes(), config_.eos, cache_.ledger());
       }
       open_.end_scored(step, cache_.ledger());
     } catch (const std::exception& error) {
@@ -357,9 +359,7 @@ class Engine : private detail::SteppedEngine {
   void fail_step(const Step& step, const char* what) {
     open_.fail_step(step, what, cache_.ledger());
     ahead_.drop();
-    if constexpr (ForgetsPrefixes<typename CacheP::Ledger>) {
-      if (step.picks_ahead) cache_.ledger().forget_prefixes();
-    }
+    if (step.picks_ahead) LedgerRef(cache_.ledger()).forget_prefixes();
   }
 
   // ---- adapters
@@ -429,7 +429,7 @@ class Engine : private detail::SteppedEngine {
   // Tokens that one sequence can hold: prepare() may not read the ledger while a step changes it. The address
   // identifies this engine in its PreparedRequests.
   std::shared_ptr<const int> capacity_;
-  OpenSequences<SchedulerP, DeviceP> open_;
+  OpenSequences open_;
   Picker<DeviceP, HeadView> picker_;
   std::shared_ptr<const ClassifierHead> head_;  // null: the checkpoint has none
   DecoderState<DeviceP, WeightView> state_;

@@ -21,12 +21,14 @@
 
 namespace tenon {
 
-#define TENON_HEAD_OPS(H)                                                     \
-  TENON_EXTERN template void embed<H::View>(Cpu&, const EmbedArgs<H::View>&); \
-  TENON_EXTERN template void head<H::View>(Cpu&, const HeadArgs<H::View>&);   \
+#define TENON_HEAD_OPS(H)                                                                            \
+  TENON_EXTERN template void embed<H::View>(Cpu&, const EmbedArgs<H::View>&);                        \
+  TENON_EXTERN template void change_embeddings<H::View>(Cpu&, const ChangeEmbeddingsArgs<H::View>&); \
+  TENON_EXTERN template void head<H::View>(Cpu&, const HeadArgs<H::View>&);                          \
   TENON_EXTERN template void head_best<H::View>(Cpu&, const HeadBestArgs<H::View>&);
 #define TENON_FORMAT(F)                                                                                          \
   TENON_EXTERN template class DecoderWeights<F, F, Cpu>;                                                         \
+  TENON_EXTERN template void mixture<F::View>(Cpu&, const MixtureArgs<F::View>&);                                \
   TENON_EXTERN template void linear<F::View>(Cpu&, const LinearArgs<F::View>&);                                  \
   TENON_EXTERN template void linear<Cpu, F::View>(Cpu&, const LinearArgs<F::View>&, const LowRankArgs& updates); \
   TENON_HEAD_OPS(F)

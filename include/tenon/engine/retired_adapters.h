@@ -11,13 +11,13 @@
 namespace tenon {
 
 /// Keeps each adapter for two further steps.
-template <class DeviceP>
 class RetiredAdapters {
  public:
+  /// runs_behind: of the device (RunsBehind). Otherwise none is kept.
+  explicit RetiredAdapters(bool runs_behind) : runs_behind_(runs_behind) {}
+
   void add(const std::shared_ptr<const AdapterSet>& set) {
-    if constexpr (RunsBehind<DeviceP>) {
-      if (set) now_.push_back(set);
-    }
+    if (runs_behind_ && set) now_.push_back(set);
   }
 
   /// The device has ended the step before the last one. The last one may still read adapters that were added since.
@@ -27,7 +27,8 @@ class RetiredAdapters {
   }
 
   /// Releases all: the next step may be far off, and another request may wait for the adapters.
-  void release(DeviceP& device) {
+  template <DevicePolicy D>
+  void release(D& device) {
     if (now_.empty() && before_.empty()) return;
     device.synchronize();
     now_.clear();
@@ -35,6 +36,7 @@ class RetiredAdapters {
   }
 
  private:
+  bool runs_behind_;
   std::vector<std::shared_ptr<const AdapterSet>> now_, before_;  // before the last step was launched
 };
 

@@ -108,8 +108,8 @@ struct DecoderState {
 };
 
 /// One step through a model. Its members are the views that the ops share; its functions are the blocks of a layer.
-/// All constructor arguments must outlive it.
-template <DevicePolicy D, class W, class V, AdapterPolicy P>
+/// Adapts: rows may have adapters. All constructor arguments must outlive it.
+template <DevicePolicy D, class W, class V, bool Adapts>
 class DecoderPass {
   using Operand = typename OperandOf<W>::Result;
   using Input = typename OperandOf<W>::Input;
@@ -118,11 +118,11 @@ class DecoderPass {
  public:
   /// tile_rows: the argument of on_device().
   DecoderPass(D& device, const ModelConfig& config, const BatchView& host_batch, int tile_rows, const V& kv,
-              const P& adapter, DecoderState<D, W>& state)
+              const RowGrouper& group, DecoderState<D, W>& state)
       : device_(device),
         c_(config),
         kv_(kv),
-        adapter_(adapter),
+        group_(group),
         state_(state),
         host_batch_(host_batch),
         rows_(on_device(device, host_batch, tile_rows)),
@@ -139,7 +139,7 @@ class DecoderPass {
     last_ = drops_rows() ? on_device(device, host_last_, tile_rows) : rows_;
     if (!state.slopes.empty()) slopes_ = device.put(std::span<const float>(state.slopes));
     if (!state.key_biases.empty()) key_biases_ = device.put(std::span<const float>(state.key_biases));
-    if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
+    if constexpr (Adapts) state.updates.arrange(device, group, host_batch);
   }
 
   /// Writes the embeddings of the step's tokens to x: with learned positions and the embedding norm, if the model has
@@ -184,8 +184,8 @@ class DecoderPass {
     rows_ = last_;
     const auto keep = [&](auto&... all) { ((all.rows = count), ...); };
     keep(x_, branch_, normed_, attended_, gate_and_up_, inner_, q_);
-    if constexpr (P::adds_at_runtime) {
-      if (count > 0) state_.updates.arrange(device_, adapter_, host_last_);
+    if constexpr (Adapts) {
+      if (count > 0) state_.updates.arrange(device_, group_, host_last_);
     }
   }
 
@@ -265,7 +265,7 @@ class DecoderPass {
   template <class H>
   void embed_rows(const EmbedArgs<H>& args) {
     embed(device_, args);
-    if constexpr (P::adds_at_runtime && ChangesProducts<D>) state_.updates.apply_to_embeddings(device_, args);
+    if constexpr (Adapts && ChangesProducts<D>) state_.updates.apply_to_embeddings(device_, args);
   }
 
   // The embedding, projected to the width of x, plus the positions.
@@ -293,7 +293,7 @@ class DecoderPass {
   // Y: what the norm writes.
   template <class Y, class Body>
   void for_norms(const auto& n, int l, NormSite site, int rows, Body&& body) {
-    if constexpr (P::adds_at_runtime && ChangesProducts<D> && std::is_same_v<Y, MatrixView<float>>) {
+    if constexpr (Adapts && ChangesProducts<D> && std::is_same_v<Y, MatrixView<float>>) {
       state_.updates.for_norm_runs(rows, l, site, [&](int first, int count, const NormChange& own) {
         body(first, count, own.gain ? own.gain : n.gain, own.bias ? own.bias : n.bias);
       });
@@ -341,7 +341,7 @@ class DecoderPass {
   }
 
   void multiply(const auto& args, int l, Site site) {
-    if constexpr (P::adds_at_runtime)
+    if constexpr (Adapts)
       state_.updates.multiply(device_, args, l, site);
     else
       linear(device_, args);
@@ -360,7 +360,7 @@ class DecoderPass {
   D& device_;
   const ModelConfig& c_;
   const V& kv_;
-  const P& adapter_;
+  const RowGrouper& group_;
   DecoderState<D, W>& state_;
   const BatchView host_batch_;
   BatchView rows_, host_last_, last_;  // rows_: of the step; in the last layer those of last_
@@ -394,16 +394,18 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
         c.model_type + " has sinks or rounded biases, which attention on tensor cores lacks; use FlashAttention");
 }
 
-/// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
-/// batch.logit_rows, [logit_count, ModelConfig::head_width()], which the head turns into logits.
-template <class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
-MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
-                                const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
-                                DecoderState<D, W>& state) {
+namespace detail {
+
+// forward(), whatever the adapter policy.
+template <bool Adapts, class Attend, DevicePolicy D, class W, class H, class V>
+MatrixView<const float> run_decoder(D& device, const ModelConfig& c, const BatchView& host_batch,
+                                    const DecoderViews<W, H>& weights, const V& kv, const RowGrouper& group,
+                                    const Attend& attend, DecoderState<D, W>& state) {
   state.resize(device, c, host_batch);
   const MatrixView<float> none = c.embedding_width > 0 ? state.activations.projected : state.activations.hidden;
   if (host_batch.rows == 0) return none;
-  DecoderPass<D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter, state);
+  DecoderPass<D, W, V, Adapts> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, group,
+                                    state);
   pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
@@ -423,6 +425,18 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     pass.add_mlp(layer, l);
   }
   return pass.head_rows(weights);
+}
+
+}  // namespace detail
+
+/// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
+/// batch.logit_rows, [logit_count, ModelConfig::head_width()], which the head turns into logits.
+template <class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
+MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
+                                const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
+                                DecoderState<D, W>& state) {
+  return detail::run_decoder<P::adds_at_runtime>(device, c, host_batch, weights, kv, row_grouper(adapter), attend,
+                                                 state);
 }
 
 }  // namespace tenon

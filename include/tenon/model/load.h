@@ -35,17 +35,7 @@ class DecoderWeights {
 
   /// A hash of all packed values that decide results. `threads` threads read them (0: all cores); their number does not
   /// change it.
-  std::uint64_t hash(int threads) const {
-    const auto of_store = [&](const auto& store, std::uint64_t seed) {
-      const auto contents = store.contents();
-      for (const auto& each : store.values())
-        seed =
-            detail::hash_of_leaves(std::span<const std::byte>(contents).subspan(each.begin, each.bytes), seed, threads);
-      return seed;
-    };
-    const std::uint64_t of_heads = of_store(heads_, of_store(matrices_, 0));
-    return detail::hash_of_leaves(vectors_.contents(vectors_.bytes()), of_heads, threads);
-  }
+  std::uint64_t hash(int threads) const;
 
  private:
   // Codes of this very format are packed as they are. Everything else is encoded from its values.
@@ -78,7 +68,8 @@ class DecoderWeights {
   std::size_t bytes_ = 0;
 };
 
-// Defined outside the class, so it is not inline: extern templates of the compiled face then prevent a second instance.
+// Members are defined outside the class, so they are not inline: extern templates (engine/formats.h) then prevent
+// another instance in each unit.
 template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
 DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head,
                                         const TensorSource& source) {
@@ -114,6 +105,19 @@ DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool
     }
   }
   bytes_ = matrices_.bytes() + heads_.bytes() + floats * sizeof(float);
+}
+
+template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
+std::uint64_t DecoderWeights<P, H, D>::hash(int threads) const {
+  const auto of_store = [&](const auto& store, std::uint64_t seed) {
+    const auto contents = store.contents();
+    for (const auto& each : store.values())
+      seed =
+          detail::hash_of_leaves(std::span<const std::byte>(contents).subspan(each.begin, each.bytes), seed, threads);
+    return seed;
+  };
+  const std::uint64_t of_heads = of_store(heads_, of_store(matrices_, 0));
+  return detail::hash_of_leaves(vectors_.contents(vectors_.bytes()), of_heads, threads);
 }
 
 }  // namespace tenon

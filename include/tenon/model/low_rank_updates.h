@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -40,13 +41,21 @@ void put_tiles(D& device, int step_rows, AdapterGroups& groups) {
   groups.tiles.rows = device.put(std::span<const int>(rows));
 }
 
+/// Groups the rows of a step by adapter: AdapterPolicy::arrange of any policy.
+using RowGrouper = std::function<void(std::span<const AdapterSet* const> rows, AdapterGroups& out)>;
+
+/// The policy must outlive the result.
+template <AdapterPolicy P>
+RowGrouper row_grouper(const P& policy) {
+  return [&policy](std::span<const AdapterSet* const> rows, AdapterGroups& out) { policy.arrange(rows, out); };
+}
+
 /// Adds the low-rank updates of a step's rows to the products of a model.
 template <DevicePolicy D>
 class LowRankUpdates {
  public:
-  /// Sets the rows of the next products: a batch in host memory, grouped by `policy`.
-  template <AdapterPolicy P>
-  void arrange(D& device, const P& policy, const BatchView& batch) {
+  /// Sets the rows of the next products: a batch in host memory, grouped by `group`.
+  void arrange(D& device, const RowGrouper& group, const BatchView& batch) {
     groups_.clear();
     sites_ = 0;
     changes_any_ = false;
@@ -58,10 +67,10 @@ class LowRankUpdates {
       const int first = rows.first_adapted();
       std::fill_n(of_row_.begin() + rows.first_row + first, rows.rows - first, rows.adapters);
     }
-    policy.arrange(of_row_, groups_);
-    for (const AdapterGroup& group : groups_.groups) {
-      sites_ |= group.adapters->sites;
-      changes_any_ = changes_any_ || group.adapters->changes;
+    group(of_row_, groups_);
+    for (const AdapterGroup& each : groups_.groups) {
+      sites_ |= each.adapters->sites;
+      changes_any_ = changes_any_ || each.adapters->changes;
     }
     if constexpr (TilesRows<D>) put_tiles(device, batch.rows, groups_);
   }

@@ -65,18 +65,15 @@ class SimulatedLedger {
   int references(std::int32_t block) const { return ledger_->references(block); }
   int kept_blocks() const { return ledger_->kept_blocks(); }
 
-  // ---- with a window: the functions that the queue calls
+  // ---- with a window
 
-  struct Trimming {
-    SimulatedLedger& ledger;
-    int free_tokens() const { return ledger.free_tokens(); }
-    int capacity_tokens() const { return ledger.capacity_tokens(); }
-    bool grow(SeqId seq, int tokens) { return ledger.grow(seq, tokens); }
-    void release(SeqId seq) { ledger.release(seq); }
-    void trim(SeqId seq, int before) { ledger.ledger_->trim(seq, before); }
-    int held_at_most(int tokens) const { return ledger.ledger_->held_at_most(tokens); }
-  };
-  bool trims() const { return shape_.window > 0; }
+  void trim(SeqId seq, int before) { ledger_->trim(seq, before); }
+  int held_at_most(int tokens) const { return ledger_->held_at_most(tokens); }
+
+  // ---- ChoosesLedger
+
+  bool forks() const { return shape_.window == 0; }
+  bool shrinks() const { return shape_.window == 0; }
 
   // ---- for the invariants
 
@@ -206,8 +203,6 @@ class SimulatedLedger {
   SeqId spared_ = kNoParent;
   bool ran_dry_ = false;
 };
-static_assert(ReusesPrefixes<SimulatedLedger> && ForksSequences<SimulatedLedger> && ShrinksSequences<SimulatedLedger> &&
-              !TrimsSequences<SimulatedLedger>);
-static_assert(TrimsSequences<SimulatedLedger::Trimming> && !ForksSequences<SimulatedLedger::Trimming>);
+static_assert(ChoosesLedger<SimulatedLedger>);
 
 }  // namespace tenon::testing::detail

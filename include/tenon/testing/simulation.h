@@ -41,7 +41,7 @@ class Simulation {
   bool keeps_tokens() const { return config_.keeps_tokens; }
   PolicyWitness& witness() { return invariants_; }
 
-  Violations run(SimulatedQueue& queue) {
+  Violations run(SequenceQueue& queue) {
     queue_ = &queue;
     invariants_.watch(queue);
     invariants_.reuses_prefixes = config_.reuses_prefixes;
@@ -425,7 +425,7 @@ class Simulation {
   SimulatedEngine engine_;
   SimulatedLoad load_;
   Invariants invariants_;
-  SimulatedQueue* queue_ = nullptr;
+  SequenceQueue* queue_ = nullptr;
   TimePoint now_{};
   int to_come_, idle_ = 0, failed_ = 0;
   std::vector<Picked> picks_;  // of the current step
@@ -438,7 +438,7 @@ class Simulation {
 template <SchedulerPolicy P>
 Violations simulate(const P& policy, std::uint64_t seed, const PolicyPromises& promises, SimulationLog& log) {
   detail::Simulation simulation(seed, promises, log);
-  detail::QueueOf<P> queue(policy, simulation.witness(), simulation.keeps_tokens());
+  RequestQueue<detail::Witnessed<P>> queue({policy, &simulation.witness()}, simulation.keeps_tokens());
   return simulation.run(queue);
 }
 template <SchedulerPolicy P>

@@ -27,8 +27,9 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/testing/policy_witness.h"
+#include "tenon/testing/simulated_ledger.h"
 #include "tenon/testing/simulated_load.h"
-#include "tenon/testing/simulated_queue.h"
 #include "tenon/testing/simulated_sequence.h"
 
 namespace tenon::testing::detail {
@@ -38,7 +39,7 @@ class Invariants final : public PolicyWitness {
   Invariants(const SimulationConfig& config, const PolicyPromises& promises, SimulatedLedger& ledger)
       : config_(config), promises_(promises), ledger_(ledger), tables_(static_cast<std::size_t>(config.blocks)) {}
 
-  void watch(const SimulatedQueue& queue) { queue_ = &queue; }
+  void watch(const SequenceQueue& queue) { queue_ = &queue; }
 
   std::vector<SimulatedSequence> all;  // by id
   std::vector<SeqId> live;             // not ended, in order of arrival
@@ -397,7 +398,7 @@ class Invariants final : public PolicyWitness {
   const SimulationConfig& config_;
   const PolicyPromises& promises_;
   SimulatedLedger& ledger_;
-  const SimulatedQueue* queue_ = nullptr;
+  const SequenceQueue* queue_ = nullptr;
   std::vector<SeqId> order_;                     // in order of admission
   std::vector<Holders> tables_;                  // [blocks] the tables that hold each, as counted
   std::vector<Served> expected_;                 // of the current step

@@ -30,7 +30,7 @@ struct SimulationLog {
 
 namespace detail {
 
-inline std::string who_runs(const Plan& plan, const SimulatedQueue& queue, const Invariants& invariants) {
+inline std::string who_runs(const Plan& plan, const SequenceQueue& queue, const Invariants& invariants) {
   std::string text;
   for (const Plan::Slice& slice : plan.slices) {
     const Sequence& s = queue.sequence(slice.seq);
