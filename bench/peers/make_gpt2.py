@@ -1,8 +1,12 @@
-"""Writes GPT-2 124M with random weights (seed 1234): make_gpt2.py OUT
+"""Writes GPT-2 124M with random weights (seed 1234): make_gpt2.py OUT [--copying]
 
 - config.json and model.safetensors are for tenon and transformers.
 - vocab.json and merges.txt are a placeholder vocabulary of 50,257 entries that the peers' converters need. It never encodes text.
 - f32.gguf, bf16.gguf, q8_0.gguf and q4_0.gguf are for llama.cpp, with its tensor names for GPT-2.
+
+With --copying, the first two layers are set so that the model copies: it goes on as the text went on after the latest three tokens
+occurred before. The other layers add nothing. It costs what GPT-2 costs, and its answers repeat parts of the prompt, as those of a
+trained model do that is asked to edit or to quote. It has no GGUF files.
 
 Every matrix of a GGUF file, token_embd and output included, has the file's type, quantised by the gguf package. `llama-quantize
 --pure` does the same; without --pure it would store the output of a Q4_0 file as Q6_K, which is slower. Positions, biases and norms
@@ -84,17 +88,72 @@ def write_gguf(path, form, model, tokens, merges):
     w.close()
 
 
+CODE, PART, PAIRS = 320, 20, 32  # dimensions of a token's code; of its part that is compared; sines and cosines of a position
+BEFORE = [CODE + i * PART for i in range(3)]  # where layer 0 writes the parts of the codes of the three tokens before
+POSITION = CODE + 3 * PART
+
+
+def copy_tokens(model):
+    """Sets the weights of an induction head over three tokens. Every vector is a sum of codes of -1 and 1, of which two of different
+    tokens are nearly orthogonal; positions are angles, so that a rotation moves them."""
+    t, width = model.transformer, model.config.n_embd
+    head_dim = width // model.config.n_head
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() == 1:
+                p.zero_()
+        for norm in (t.ln_f, *(n for layer in t.h for n in (layer.ln_1, layer.ln_2))):
+            norm.weight.fill_(1)
+        for layer in t.h:
+            layer.attn.c_proj.weight.zero_()
+            layer.mlp.c_proj.weight.zero_()
+        t.wte.weight.zero_()
+        t.wte.weight[:, :CODE] = torch.randint(0, 2, (VOCAB, CODE)) * 2.0 - 1
+        frequency = torch.rand(PAIRS) * torch.pi
+        angles = torch.arange(model.config.n_positions)[:, None] * frequency
+        t.wpe.weight.zero_()
+        t.wpe.weight[:, POSITION:POSITION + PAIRS] = angles.cos()
+        t.wpe.weight[:, POSITION + PAIRS:POSITION + 2 * PAIRS] = angles.sin()
+        first, second = t.h[0].attn, t.h[1].attn
+        for attention in (first, second):
+            attention.c_attn.weight.zero_()  # [inputs, queries | keys | values]
+        at = torch.arange(PAIRS)
+        for i, to in enumerate(BEFORE):  # head i reads the token i + 1 positions before
+            q, k, v = (part * width + i * head_dim for part in range(3))
+            turn = frequency * (i + 1)
+            first.c_attn.weight[POSITION + at, q + at] = 4 * turn.cos()
+            first.c_attn.weight[POSITION + PAIRS + at, q + at] = 4 * turn.sin()
+            first.c_attn.weight[POSITION + at, q + PAIRS + at] = -4 * turn.sin()
+            first.c_attn.weight[POSITION + PAIRS + at, q + PAIRS + at] = 4 * turn.cos()
+            first.c_attn.weight[POSITION + torch.arange(2 * PAIRS), k + torch.arange(2 * PAIRS)] = 4
+            for d in range(PART):
+                first.c_attn.weight[d, v + d] = 1
+                first.c_proj.weight[i * head_dim + d, to + d] = 0.7  # takes the norm's scale back
+        own = [0, *BEFORE]
+        for i in range(CODE // head_dim):  # these heads read the same token, and copy a part of its code each
+            q, k, v = (part * width + i * head_dim for part in range(3))
+            for d in range(PART):
+                for before in range(3):
+                    second.c_attn.weight[own[before] + d, q + before * PART + d] = 4
+                    second.c_attn.weight[own[before + 1] + d, k + before * PART + d] = 4
+            for d in range(head_dim):
+                second.c_attn.weight[i * head_dim + d, v + d] = 1
+                second.c_proj.weight[i * head_dim + d, i * head_dim + d] = 4
+
+
 def main():
-    out = sys.argv[1]
+    out, copying = sys.argv[1], "--copying" in sys.argv[2:]
     torch.manual_seed(1234)
     model = GPT2LMHeadModel(GPT2Config(n_ctx=1024)).eval()
+    if copying:
+        copy_tokens(model)
     model.save_pretrained(out)
     tokens, merges = stand_in_vocabulary()
     with open(os.path.join(out, "vocab.json"), "w", encoding="utf-8") as f:
         json.dump({token: i for i, token in enumerate(tokens)}, f, ensure_ascii=False)
     with open(os.path.join(out, "merges.txt"), "w", encoding="utf-8") as f:
         f.write("#version: 0.2\n" + "\n".join(merges) + "\n")
-    for form in ("F32", "BF16", "Q8_0", "Q4_0"):
+    for form in () if copying else ("F32", "BF16", "Q8_0", "Q4_0"):
         write_gguf(os.path.join(out, form.lower() + ".gguf"), form, model, tokens, merges)
 
 

@@ -91,6 +91,33 @@ BOOST_AUTO_TEST_CASE(refuses_what_could_never_finish) {
   BOOST_TEST(ledger.free_tokens() == 100);
 }
 
+// A newcomer keeps the room of a plan that threw, and gives all of it back at its end.
+template <class L>
+void plan_after_a_throw(L ledger) {
+  struct Throws {
+    bool now = true;
+    void plan(const QueueState& state, PlanWriter& out) {
+      for (const Candidate& c : state.waiting) out.take(c.seq, c.pending);
+      if (std::exchange(now, false)) throw std::bad_alloc();
+    }
+  };
+  const int free = ledger.free_tokens();
+  RequestQueue<Throws> queue;
+  const SeqId seq = queue.add({.tokens = text(20), .max_new_tokens = 4}, ledger);
+  BOOST_CHECK_THROW(queue.plan(ledger, 64, {}), std::bad_alloc);
+  const int held = ledger.free_tokens();
+  BOOST_TEST(queue.plan(ledger, 64, {}).rows == 20);
+  BOOST_TEST(ledger.free_tokens() == held);
+  BOOST_TEST(queue.cancel(seq, ledger));
+  BOOST_TEST(ledger.free_tokens() == free);
+}
+
+BOOST_AUTO_TEST_CASE(the_room_of_a_plan_that_threw_is_not_lost) {
+  plan_after_a_throw(CountingLedger(100));
+  plan_after_a_throw(BlockLedger<4>(25, 100));
+  plan_after_a_throw(WindowLedger<16>(8, 64, 20));
+}
+
 BOOST_AUTO_TEST_CASE(a_prompt_beyond_the_budget_runs_in_chunks) {
   CountingLedger ledger(100);
   RequestQueue<SequentialPolicy> queue;

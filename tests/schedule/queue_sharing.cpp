@@ -265,14 +265,14 @@ BOOST_AUTO_TEST_CASE(accounts_hold_what_was_served_once) {
   }
 }
 
-// kNoParent is never given as an id, nor is an id that is still in use.
+// kNoSequence is never given as an id, nor is an id that is still in use.
 BOOST_AUTO_TEST_CASE(ids_wrap) {
   Ledger ledger(40, 60);
-  RequestQueue<ContinuousPolicy> queue({}, true, kNoParent - 1);
+  RequestQueue<ContinuousPolicy> queue({}, true, kNoSequence - 1);
   const SeqId before = queue.add({.tokens = text(6), .max_new_tokens = 9}, ledger);
   const SeqId behind = queue.add({.tokens = text(6, 500), .max_new_tokens = 9}, ledger);
   const SeqId child = queue.add({.choice = 1, .tokens = text(6, 500), .max_new_tokens = 9, .parent = behind}, ledger);
-  BOOST_TEST(before == kNoParent - 1);
+  BOOST_TEST(before == kNoSequence - 1);
   BOOST_TEST(behind == 0U);
   BOOST_TEST((step(queue, ledger) == Granted{{before, 6}, {behind, 6}}));
   BOOST_TEST((step(queue, ledger) == Granted{{before, 1}, {behind, 1}, {child, 1}}));

@@ -114,7 +114,7 @@ class ResidentAdapter {
   std::optional<UpdateTable<D>> table_;
 };
 
-// Members are defined outside the class, so they are not inline: extern templates (engine/instances.h) then prevent
+// Members are defined outside the class, so they are not inline: extern templates (adapter/store.h) then prevent
 // another instance in each unit.
 template <DevicePolicy D>
 ResidentAdapter<D>::ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites,

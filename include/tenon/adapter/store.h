@@ -1,8 +1,5 @@
 // The adapters on a device: loaded on first use, shared by requests, evicted when others need the budget.
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,7 +22,6 @@
 #include "tenon/adapter/resident.h"
 #include "tenon/core/request.h"
 #include "tenon/device/cpu.h"
-#include "tenon/io/file.h"
 
 namespace tenon {
 

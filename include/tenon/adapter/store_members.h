@@ -1,7 +1,13 @@
 // The members of AdapterStore. They are defined outside the class, so they are not inline: extern templates
-// (engine/instances.h) then prevent another instance in each unit.
+// (adapter/store.h) then prevent another instance in each unit.
 #pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
 #include "tenon/adapter/store.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

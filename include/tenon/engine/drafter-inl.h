@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <limits>
 
 #include "tenon/core/require.h"
 #include "tenon/draft/predicted_text.h"
@@ -13,8 +14,8 @@ TENON_INLINE void Drafter::measure(const Plan& plan, int guessed, double seconds
   if (plan.rows == sequences + guessed) cost_.measure(sequences, guessed, seconds);  // else it read a text
 }
 
-TENON_INLINE std::uint64_t Drafter::extend_by(const Guesser& guess, SequenceQueue& queue, const Plan& plan,
-                                              LedgerRef ledger, ActiveRequests& active, const DraftSettings& settings) {
+TENON_INLINE std::uint64_t Drafter::extend(const Guesser& guess, SequenceQueue& queue, const Plan& plan,
+                                           LedgerRef ledger, ActiveRequests& active, const DraftSettings& settings) {
   const int left = settings.rows - plan.rows;
   if (settings.tokens <= 0 || left <= 0) return 0;
   slices_.clear();
@@ -61,7 +62,7 @@ TENON_INLINE void Drafter::offer(const Guesser& guess, std::size_t slice, const 
     return !guesses_.empty() || record.stopped();
   };
   const bool any = (!record.prediction().empty() &&
-                    fill(GuessSource::prediction, kMostPredicted,
+                    fill(GuessSource::prediction, std::numeric_limits<int>::max(),
                          [&](DraftWriter& out) { guess_predicted(text.subspan(prompt), record.prediction(), out); })) ||
                    (output.constraint() && fill(GuessSource::constraint, settings.tokens,
                                                 [&](DraftWriter& out) { output.constraint()->guess(out); })) ||

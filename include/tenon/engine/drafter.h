@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -24,7 +23,7 @@ struct DraftSettings {
   int vocab = 0;
 };
 
-/// The guesses of any policy for a text: DraftPolicy::draft, the type of the policy forgotten.
+/// DraftPolicy::draft of any policy.
 using Guesser = std::function<void(const DraftState&, DraftWriter&)>;
 
 /// Collects guesses for the texts of a step and lets the plan verify them. The next tokens of a text are guessed from
@@ -36,12 +35,8 @@ class Drafter {
 
   /// Adds guesses to the slices of the plan that queue.plan() has just made. Guesses come last: they take the rows that
   /// EngineOptions::token_budget has left, and cache that is free. Returns their number.
-  template <DraftPolicy P>
-  std::uint64_t extend(P& policy, SequenceQueue& queue, const Plan& plan, LedgerRef ledger, ActiveRequests& active,
-                       const DraftSettings& settings) {
-    const Guesser guess = [&policy](const DraftState& state, DraftWriter& out) { policy.draft(state, out); };
-    return extend_by(guess, queue, plan, ledger, active, settings);
-  }
+  std::uint64_t extend(const Guesser& guess, SequenceQueue& queue, const Plan& plan, LedgerRef ledger,
+                       ActiveRequests& active, const DraftSettings& settings);
 
   /// Shows the policy texts that have ended. Its exceptions are ignored: a policy that forgets a text changes no
   /// answer.
@@ -52,14 +47,9 @@ class Drafter {
   }
 
  private:
-  std::uint64_t extend_by(const Guesser& guess, SequenceQueue& queue, const Plan& plan, LedgerRef ledger,
-                          ActiveRequests& active, const DraftSettings& settings);
-
   // Offers guesses of the first source that has any.
   void offer(const Guesser& guess, std::size_t slice, const Sequence& s, SequenceOutput& output, int most,
              const DraftSettings& settings);
-
-  static constexpr int kMostPredicted = std::numeric_limits<int>::max();  // the rows that are left bound it
 
   RowCost cost_;
   std::vector<std::size_t> slices_;  // [offers] of the plan

@@ -47,7 +47,7 @@
 namespace tenon {
 
 /// A model, its weights and its cache, and the requests that run in it. One thread at a time calls it; prepare() and
-/// lease() may be called from any thread. It moves, and is not copied: it owns its weights and threads.
+/// lease() may be called from any thread. It moves; a moved-from one may only be destroyed or assigned to.
 template <class Model, class... Choices>
 class Engine : private detail::SteppedEngine {
   static_assert(ModelTraits<Model>,
@@ -98,7 +98,7 @@ class Engine : private detail::SteppedEngine {
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
         open_(std::make_unique<RequestQueue<SchedulerP>>(std::move(scheduler), cache_.keeps_tokens()),
-              cache_.keeps_tokens(), kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0, RunsBehind<DeviceP>),
+              kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0, RunsBehind<DeviceP>),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),
@@ -288,7 +288,8 @@ class Engine : private detail::SteppedEngine {
   void draft([[maybe_unused]] const Plan& plan) {
     if constexpr (kDrafts)
       stats_.drafted +=
-          drafter_.extend(draft_policy_, open_.queue(), plan, cache_.ledger(), open_.active(),
+          drafter_.extend([this](const DraftState& text, DraftWriter& out) { draft_policy_.draft(text, out); },
+                          open_.queue(), plan, cache_.ledger(), open_.active(),
                           {options_.draft_tokens, options_.draft_gain, options_.token_budget, config_.vocab});
   }
 

@@ -1,11 +1,9 @@
-// In the compiled face: libtenon holds the parts of engines on the CPU that depend on one or two policies, for the
-// library's own policies. A user's engine then compiles faster.
+// In the compiled face: libtenon holds parts of engines on the CPU, for the library's own policies. A user's engine
+// then compiles faster.
 #pragma once
 #include "tenon/core/require.h"
 
 #ifdef TENON_COMPILED
-#include "tenon/adapter/segmented.h"
-#include "tenon/adapter/store.h"
 #include "tenon/cache/any_cache.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/store.h"
@@ -24,7 +22,7 @@ namespace tenon {
 #define TENON_FORWARDS extern
 #endif
 
-// The parts for each weight format and head, with three caches.
+// For each weight format and head: the picker, the steps in flight, and the forward passes with three caches.
 #define TENON_FORWARD(F, H, Attend, Cache)                                                                   \
   TENON_FORWARDS template MatrixView<const float> detail::run_decoder<true>(                                 \
       Cpu&, const ModelConfig&, const BatchView&, const DecoderViews<F::View, H::View>&, const Cache::View&, \
@@ -54,7 +52,6 @@ TENON_PARTS template void attention<PagedKV::View>(Cpu&, FlashAttention, const A
 TENON_PARTS template void attention(Cpu&, AnyAttention, const AttentionArgs<AnyKV::View>&);
 
 // The parts for adapters.
-TENON_PARTS template class AdapterStore<Cpu>;
 TENON_PARTS template class LowRankUpdates<Cpu>;
 #undef TENON_PARTS
 #undef TENON_FORWARDS

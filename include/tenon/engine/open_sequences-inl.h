@@ -14,7 +14,7 @@ TENON_INLINE void OpenSequences::open(RequestId id, const PreparedRequest& reque
   choices.reserve(static_cast<std::size_t>(request.sequences()));
   try {
     for (int choice = 0; choice < request.sequences(); ++choice) {
-      const SeqId parent = choice == 0 ? kNoParent : choices.front();
+      const SeqId parent = choice == 0 ? kNoSequence : choices.front();
       choices.push_back(queue_->add(request.sequence(id, choice, parent), ledger));
     }
     active_.open(id, request, choices, tokenizer);
@@ -80,7 +80,7 @@ TENON_INLINE void OpenSequences::end_scored(const AssembledStep& step, LedgerRef
     if (!active_.writes(slice.seq)) continue;
     const Sequence& s = queue_->sequence(slice.seq);
     const std::string& failure = active_.output(slice.seq).failure();
-    const bool whole = !keeps_tokens_ || s.pending() == 0;
+    const bool whole = !queue_->keeps_tokens() || s.pending() == 0;
     if (!failure.empty())
       fail(slice.seq, Error::Kind::internal, failure, ledger);
     else if (s.max_new_tokens == 0 && whole)

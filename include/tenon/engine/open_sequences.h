@@ -1,6 +1,5 @@
 // The sequences of open requests: their place in the queue, what they have written, and how each of them ends.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/core/concepts.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/assembled_step.h"
 #include "tenon/engine/pick_outcome.h"
@@ -22,10 +20,9 @@ namespace tenon {
 /// Keeps the queue and the active requests in step: a sequence is in both, or in neither.
 class OpenSequences {
  public:
-  /// queue: not null. keeps_tokens: CachePolicy::keeps_tokens. keeps_ended: for take_ended(). runs_behind: of the
-  /// device.
-  OpenSequences(std::unique_ptr<SequenceQueue> queue, bool keeps_tokens, bool keeps_ended, bool runs_behind)
-      : queue_(std::move(queue)), keeps_tokens_(keeps_tokens), keeps_ended_(keeps_ended), retired_(runs_behind) {}
+  /// queue: not null. keeps_ended: for take_ended(). runs_behind: of the device (RunsBehind).
+  OpenSequences(std::unique_ptr<SequenceQueue> queue, bool keeps_ended, bool runs_behind)
+      : queue_(std::move(queue)), keeps_ended_(keeps_ended), retired_(runs_behind) {}
 
   SequenceQueue& queue() { return *queue_; }
   const SequenceQueue& queue() const { return *queue_; }
@@ -85,7 +82,7 @@ class OpenSequences {
   bool for_all(RequestId request, const std::function<bool(SeqId)>& f);
 
   std::unique_ptr<SequenceQueue> queue_;
-  bool keeps_tokens_, keeps_ended_;
+  bool keeps_ended_;
   ActiveRequests active_;
   RetiredAdapters retired_;
   std::uint64_t tokens_ = 0, accepted_ = 0;

@@ -1,27 +1,19 @@
 // From hidden rows to logits, a block of rows at a time, and from logits to prompt scores and the next tokens.
 #pragma once
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "tenon/core/hash.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/failure.h"
 #include "tenon/engine/launched_step.h"
 #include "tenon/engine/pick_outcome.h"
-#include "tenon/engine/receipt.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/change_args.h"
 #include "tenon/sample/draw_rows.h"
-#include "tenon/sample/philox.h"
 #include "tenon/sample/sampler.h"
 #include "tenon/schedule/sequence_table.h"
 
@@ -37,7 +29,7 @@ class Picker {
 
   using Step = LaunchedStep<DeviceP, HeadView>;
 
-  /// The outcomes of the rows of the step that was run or collected last, where they pick.
+  /// [AssembledStep::logit_rows] after run(), [rows.size()] after collect(). An entry is set where its row picks.
   std::span<PickOutcome> outcomes() { return outcomes_; }
   /// The tokens, on the device, that it has picked itself in the last such step.
   const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }

@@ -1,7 +1,13 @@
 // The members of Picker. They are defined outside the class, so they are not inline: extern templates
 // (engine/instances.h) then prevent another instance in each unit.
 #pragma once
+#include <algorithm>
+#include <bit>
+
+#include "tenon/core/hash.h"
 #include "tenon/engine/picker.h"
+#include "tenon/engine/receipt.h"
+#include "tenon/sample/philox.h"
 
 namespace tenon {
 

@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-/// Adds the rows of a step beyond LaunchedStep::logit_rows to their requests (SequenceOutput::pool), a block of rows at
-/// a time. logit_scale: ModelConfig::logit_scale, which the final norm's gain has taken up.
+/// Adds the rows of a step beyond AssembledStep::logit_rows to their requests (SequenceOutput::pool), a block of rows
+/// at a time. logit_scale: ModelConfig::logit_scale, which the final norm's gain has taken up.
 template <class DeviceP, class Step>
 void pool_rows(DeviceP& device, const Step& step, float logit_scale, ActiveRequests& active) {
   constexpr std::size_t kRows = 128;  // rows on the host at once

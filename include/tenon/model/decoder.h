@@ -85,14 +85,7 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
 /// the positions. W: view type of the weights.
 template <class D, class W>
 struct DecoderState {
-  explicit DecoderState(const ModelConfig& c) {
-    if (c.position_kind == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
-    if (c.turns_twice()) local_rotary = RotaryFrequencies(c.local_rotary, c.head_dim);
-    if (c.rounded_alibi)
-      key_biases = rounded_alibi_biases(c.heads, c.positions, c.score_scale(0));
-    else if (c.position_kind == PositionKind::alibi)
-      slopes = alibi_slopes(c.heads);
-  }
+  explicit DecoderState(const ModelConfig& c);
 
   Activations<D, typename OperandOf<W>::Result> activations;
   LastRows last_rows;
@@ -102,10 +95,25 @@ struct DecoderState {
   std::vector<float> key_biases;  // [heads, positions rounded up to 64]; empty: none
 
   /// Prepares the activations for a batch.
-  void resize(D& device, const ModelConfig& c, const BatchView& batch) {
-    activations.resize(device, c, batch.rows, batch.logit_count);
-  }
+  void resize(D& device, const ModelConfig& c, const BatchView& batch);
 };
+
+// Outside the class they are not inline: extern templates (engine/instances.h) then prevent another instance in each
+// unit.
+template <class D, class W>
+DecoderState<D, W>::DecoderState(const ModelConfig& c) {
+  if (c.position_kind == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
+  if (c.turns_twice()) local_rotary = RotaryFrequencies(c.local_rotary, c.head_dim);
+  if (c.rounded_alibi)
+    key_biases = rounded_alibi_biases(c.heads, c.positions, c.score_scale(0));
+  else if (c.position_kind == PositionKind::alibi)
+    slopes = alibi_slopes(c.heads);
+}
+
+template <class D, class W>
+void DecoderState<D, W>::resize(D& device, const ModelConfig& c, const BatchView& batch) {
+  activations.resize(device, c, batch.rows, batch.logit_count);
+}
 
 /// One step through a model. Its members are the views that the ops share; its functions are the blocks of a layer.
 /// Adapts: rows may have adapters. All constructor arguments must outlive it.
@@ -396,7 +404,7 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
 
 namespace detail {
 
-// forward(), whatever the adapter policy.
+// The body of forward(). Adapts: AdapterPolicy::adds_at_runtime; where false, `group` is not called.
 template <bool Adapts, class Attend, DevicePolicy D, class W, class H, class V>
 MatrixView<const float> run_decoder(D& device, const ModelConfig& c, const BatchView& host_batch,
                                     const DecoderViews<W, H>& weights, const V& kv, const RowGrouper& group,

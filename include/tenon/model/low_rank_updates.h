@@ -55,25 +55,7 @@ template <DevicePolicy D>
 class LowRankUpdates {
  public:
   /// Sets the rows of the next products: a batch in host memory, grouped by `group`.
-  void arrange(D& device, const RowGrouper& group, const BatchView& batch) {
-    groups_.clear();
-    sites_ = 0;
-    changes_any_ = false;
-    const auto has_adapters = [](const SequenceRows& s) { return s.first_adapted() < s.rows; };
-    if (!std::any_of(batch.sequences, batch.sequences + batch.sequence_count, has_adapters)) return;
-    of_row_.assign(static_cast<std::size_t>(batch.rows), nullptr);
-    for (int s = 0; s < batch.sequence_count; ++s) {
-      const SequenceRows& rows = batch.sequences[s];
-      const int first = rows.first_adapted();
-      std::fill_n(of_row_.begin() + rows.first_row + first, rows.rows - first, rows.adapters);
-    }
-    group(of_row_, groups_);
-    for (const AdapterGroup& each : groups_.groups) {
-      sites_ |= each.adapters->sites;
-      changes_any_ = changes_any_ || each.adapters->changes;
-    }
-    if constexpr (TilesRows<D>) put_tiles(device, batch.rows, groups_);
-  }
+  void arrange(D& device, const RowGrouper& group, const BatchView& batch);
 
   /// Whether a row of the last arrange() has an update for the matrices of `site`.
   bool has(Site site) const { return (sites_ & AdapterSet::bit(site)) != 0; }
@@ -164,5 +146,27 @@ class LowRankUpdates {
   std::vector<const TableChange*> table_changes_;  // [rows]
   typename D::Memory scaled_;                      // [rows, inputs]
 };
+
+// Outside the class it is not inline: extern templates (engine/instances.h) then prevent another instance in each unit.
+template <DevicePolicy D>
+void LowRankUpdates<D>::arrange(D& device, const RowGrouper& group, const BatchView& batch) {
+  groups_.clear();
+  sites_ = 0;
+  changes_any_ = false;
+  const auto has_adapters = [](const SequenceRows& s) { return s.first_adapted() < s.rows; };
+  if (!std::any_of(batch.sequences, batch.sequences + batch.sequence_count, has_adapters)) return;
+  of_row_.assign(static_cast<std::size_t>(batch.rows), nullptr);
+  for (int s = 0; s < batch.sequence_count; ++s) {
+    const SequenceRows& rows = batch.sequences[s];
+    const int first = rows.first_adapted();
+    std::fill_n(of_row_.begin() + rows.first_row + first, rows.rows - first, rows.adapters);
+  }
+  group(of_row_, groups_);
+  for (const AdapterGroup& each : groups_.groups) {
+    sites_ |= each.adapters->sites;
+    changes_any_ = changes_any_ || each.adapters->changes;
+  }
+  if constexpr (TilesRows<D>) put_tiles(device, batch.rows, groups_);
+}
 
 }  // namespace tenon

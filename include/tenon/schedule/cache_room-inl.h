@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <span>
 
 #include "tenon/core/require.h"
 #include "tenon/schedule/cache_room.h"
@@ -12,21 +13,21 @@ namespace detail {
 
 // Tokens that may come from the cache. The last known token is computed, for its logits, and so are all tokens from the
 // first position whose logits the request asks for, and those beyond share_limit.
-TENON_INLINE std::span<const TokenId> reusable(const Sequence& s) {
+TENON_INLINE std::span<const TokenId> reusable_tokens(const Sequence& s) {
   const int most = std::min({s.known() - 1, s.reuse_limit, s.share_limit});
   return std::span(s.tokens).first(static_cast<std::size_t>(std::max(most, 0)));
 }
 
 // Tokens to take over from the parent: the prompt without its last token, once the parent has computed it; else 0.
-TENON_INLINE int shared_with(LedgerRef ledger, const Sequence& s, const Sequence* parent) {
+TENON_INLINE int tokens_shared_with(LedgerRef ledger, const Sequence& s, const Sequence* parent) {
   if (!ledger.forks()) return 0;
   const int shared = s.prompt_tokens - 1;
   const bool computed = parent && parent->cached >= shared && parent->read_again == 0;  // not keys of a longer text
   return computed && s.generated() == 0 && shared <= s.reuse_limit ? shared : 0;
 }
 
-TENON_INLINE bool fork(LedgerRef ledger, Sequence& s, const Sequence* parent) {
-  const int shared = shared_with(ledger, s, parent);
+TENON_INLINE bool fork_prompt(LedgerRef ledger, Sequence& s, const Sequence* parent) {
+  const int shared = tokens_shared_with(ledger, s, parent);
   if (shared == 0 || !ledger.fork(parent->seq, s.seq, shared)) return false;
   s.cached = s.reserved = shared;
   return true;
@@ -34,23 +35,22 @@ TENON_INLINE bool fork(LedgerRef ledger, Sequence& s, const Sequence* parent) {
 
 }  // namespace detail
 
-// LedgerRef::held_at_most is the number of tokens, of a text's, that a sequence holds room for at once. With a window
-// that is at most a ring, which belongs to the sequence until it ends. So even a text longer than the whole cache can
-// have room to its end, and needs no free tokens from then on.
-
 TENON_INLINE int CacheRoom::need(LedgerRef ledger, const Sequence& s, const Sequence* parent) const {
   const int end = ledger.held_at_most(s.preemptible() || !keeps_tokens ? s.known() : s.cache_end());
   if (s.state == Sequence::State::running) return std::max(0, end - s.reserved);
-  if (const int shared = detail::shared_with(ledger, s, parent); shared > 0) return end - shared;
+  if (const int shared = detail::tokens_shared_with(ledger, s, parent); shared > 0) return end - shared;
   if (!reuses_prefixes) return end;
-  const PrefixMatch match = ledger.match(detail::reusable(s), s.identity);
+  const PrefixMatch match = ledger.match(detail::reusable_tokens(s), s.identity);
   return end - match.tokens + match.idle;
 }
 
 TENON_INLINE bool CacheRoom::move_in(LedgerRef ledger, Sequence& s, const Sequence* parent) const {
   if (!keeps_tokens) return true;
-  if (!detail::fork(ledger, s, parent) && reuses_prefixes)
-    s.reused = s.cached = s.reserved = ledger.reuse(s.seq, detail::reusable(s), s.identity);
+  if (!detail::fork_prompt(ledger, s, parent) && reuses_prefixes) {
+    // None is found for a sequence that holds room already, after a step that threw.
+    const int found = ledger.reuse(s.seq, detail::reusable_tokens(s), s.identity);
+    if (found > 0) s.reused = s.cached = s.reserved = found;
+  }
   const int to_its_end = ledger.held_at_most(s.cache_end() - s.cached);
   if (s.preemptible() || reserve(ledger, s, to_its_end) >= to_its_end) return true;
   give_back(ledger, s);

@@ -1,8 +1,6 @@
 // A sequence's room in the cache: how it moves in, grows and moves out.
 #pragma once
-#include <span>
-
-#include "tenon/cache/ledger_ref.h"
+#include "tenon/schedule/ledger_ref.h"
 #include "tenon/schedule/sequence.h"
 
 namespace tenon {

@@ -20,12 +20,12 @@ class RequestQueue final : public SequenceQueue {
   const P& policy() const { return policy_; }
 
  private:
-  void ask(const QueueState& state, PlanWriter& out) override { policy_.plan(state, out); }
-  SeqId ask_victim([[maybe_unused]] const QueueState& state) override {
+  void policy_plan(const QueueState& state, PlanWriter& out) override { policy_.plan(state, out); }
+  SeqId policy_victim([[maybe_unused]] const QueueState& state) override {
     if constexpr (ChoosesVictim<P>) return policy_.victim(state);
-    return kNoParent;
+    return kNoSequence;
   }
-  void tell([[maybe_unused]] std::span<const Served> step) override {
+  void policy_served([[maybe_unused]] std::span<const Served> step) override {
     if constexpr (KeepsAccounts<P>) policy_.served(step);
   }
 

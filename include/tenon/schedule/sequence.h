@@ -20,7 +20,7 @@ inline constexpr int kMaxPreemptions = 4;
 inline constexpr TokenId kUnknownToken = -1;
 
 /// NewSequence::parent of a sequence that shares no prompt.
-inline constexpr SeqId kNoParent = std::numeric_limits<SeqId>::max();
+inline constexpr SeqId kNoSequence = std::numeric_limits<SeqId>::max();
 
 /// A sequence to be added to the queue.
 struct NewSequence {
@@ -42,7 +42,7 @@ struct NewSequence {
   /// Tokens, from the first on, whose keys others may share: those after them depend on more than `identity`.
   int share_limit = std::numeric_limits<int>::max();
   int reuse_limit = std::numeric_limits<int>::max();  ///< prompt tokens that may come from the cache
-  SeqId parent = kNoParent;  ///< a sequence with the same prompt, whose cache is shared once it has read that
+  SeqId parent = kNoSequence;  ///< a sequence with the same prompt, whose cache is shared once it has read that
 };
 
 /// A sequence and its state.
@@ -54,7 +54,7 @@ struct Sequence {
   RequestId request = 0;
   int choice = 0;
   std::vector<TokenId> tokens;  ///< the prompt, then generated tokens, then guessed ones
-  int guessed = 0;              ///< of `tokens`, the last ones, which this step verifies (RequestQueue::guess)
+  int guessed = 0;              ///< of `tokens`, the last ones, which this step verifies (SequenceQueue::guess)
   int prompt_tokens = 0;
   int cached = 0;    ///< tokens whose keys and values are in the cache
   int reserved = 0;  ///< tokens that the cache has room for, cached <= reserved; those that a window has passed count
@@ -72,14 +72,14 @@ struct Sequence {
   int adapters_from = 0;
   int share_limit = std::numeric_limits<int>::max();
   int reuse_limit = 0;
-  SeqId parent = kNoParent;
+  SeqId parent = kNoSequence;
   std::vector<SeqId> children;  ///< that wait until this one has read the prompt
   int preemptions = 0;
   State state = State::waiting;
   bool on_hold = false, awaits_parent = false;  ///< either: State::held
   bool was_admitted = false;
   bool unpublished = false;      ///< others cannot find all verified tokens yet: commit() left them out
-  bool outgrown = false;         ///< the next plan gives its cache back: RequestQueue::set_recompute_after
+  bool outgrown = false;         ///< the next plan gives its cache back: SequenceQueue::set_recompute_after
   int read_again = 0;            ///< tokens that are read as a prompt after it has outgrown its cache; 0: it has not
   int reused = 0;                ///< of `cached`, tokens that move_in() found
   std::uint64_t planned_in = 0;  ///< the attempt at a plan that granted it rows

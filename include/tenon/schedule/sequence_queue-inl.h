@@ -14,7 +14,7 @@ TENON_INLINE SeqId SequenceQueue::add(NewSequence request, LedgerRef ledger) {
   if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
   check_cache_room(request.tokens.size(), request.max_new_tokens, ledger.capacity_tokens());
   const SeqId parent = request.parent;
-  while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
+  while (next_seq_ == kNoSequence || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
   const SeqId seq = next_seq_++;
   const auto added = sequences_.emplace(seq, make_sequence(seq, std::move(request))).first;
   added->second.outgrow(recompute_after_);
@@ -87,7 +87,7 @@ TENON_INLINE void SequenceQueue::commit(const Plan& plan, LedgerRef ledger) {
     room_.trim(ledger, *s, sure);
     if (s->pending() == 0) release_children(*s);
   }
-  tell(served_);
+  policy_served(served_);
   ++stats_.steps;
   stats_.sequences += plan.slices.size();
   stats_.rows += static_cast<std::uint64_t>(plan.rows);
@@ -106,7 +106,7 @@ TENON_INLINE bool SequenceQueue::append(SeqId seq, TokenId token) {
     ++s.cached;
     s.computed = std::max(s.computed, s.cached);
     const Served more{.seq = seq, .adapter = s.adapter, .new_tokens = 1, .client = s.client};
-    tell(std::span(&more, 1));
+    policy_served(std::span(&more, 1));
     return true;
   }
   if (s.guessed > 0) s.forget_guesses();
@@ -187,7 +187,7 @@ TENON_INLINE void SequenceQueue::attempt(const QueueState& state, LedgerRef ledg
   starved_ = -1;
   ++attempt_;
   PlanWriter out(plan_, token_budget, {&context, &Context::grant, &Context::need});
-  ask(state, out);
+  policy_plan(state, out);
 }
 
 TENON_INLINE int SequenceQueue::grant(LedgerRef ledger, SeqId seq, int tokens, int budget) {
@@ -216,7 +216,7 @@ TENON_INLINE int SequenceQueue::need(LedgerRef ledger, SeqId seq) const {
 }
 
 TENON_INLINE void SequenceQueue::await_parent(Sequence& s, SeqId parent) {
-  Sequence* of = parent == kNoParent ? nullptr : find(parent);
+  Sequence* of = parent == kNoSequence ? nullptr : find(parent);
   if (!of || !keeps_tokens()) return;
   s.parent = parent;
   if (of->computed >= of->prompt_tokens) return;
@@ -282,7 +282,7 @@ TENON_INLINE bool SequenceQueue::send_back_newcomers(LedgerRef ledger) {
 
 TENON_INLINE const Sequence* SequenceQueue::victim(const QueueState& state) {
   if (running_.size() < 2) return nullptr;
-  const Sequence* s = find(ask_victim(state));
+  const Sequence* s = find(policy_victim(state));
   if (s && s->state == Sequence::State::running && s != running_.front() && s->preemptible()) return s;
   const auto last =
       std::find_if(running_.rbegin(), running_.rend() - 1, [](const Sequence* each) { return each->preemptible(); });

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tenon/core/concepts.h"
@@ -26,6 +24,9 @@ class SequenceQueue : public SequenceTable {
   /// The sequences of the next step, and the number of tokens of each; their cache is reserved. Empty if the policy
   /// chose to wait. Valid until the next call.
   const Plan& plan(LedgerRef ledger, int token_budget, TimePoint now);
+
+  /// CachePolicy::keeps_tokens.
+  bool keeps_tokens() const { return room_.keeps_tokens; }
 
   /// The number of tokens of a running sequence that may be guessed.
   int most_guesses(const Sequence& s) const { return keeps_tokens() ? s.most_guesses(recompute_after_) : 0; }
@@ -88,12 +89,10 @@ class SequenceQueue : public SequenceTable {
 
  private:
   // ---- the policy
-  virtual void ask(const QueueState& state, PlanWriter& out) = 0;
-  // The sequence that ChoosesVictim names; kNoParent: the policy leaves the choice to the queue.
-  virtual SeqId ask_victim(const QueueState& state) = 0;
-  virtual void tell(std::span<const Served> step) = 0;
-
-  bool keeps_tokens() const { return room_.keeps_tokens; }
+  virtual void policy_plan(const QueueState& state, PlanWriter& out) = 0;
+  // ChoosesVictim::victim; kNoSequence: the queue chooses.
+  virtual SeqId policy_victim(const QueueState& state) = 0;
+  virtual void policy_served(std::span<const Served> step) = 0;
 
   // Where a sequence stands, or would stand, in the waiting list. Ids are given in order of arrival and may wrap.
   std::vector<Candidate>::iterator place(SeqId seq);
@@ -106,7 +105,7 @@ class SequenceQueue : public SequenceTable {
 
   int need(LedgerRef ledger, SeqId seq) const;
 
-  const Sequence* parent_of(const Sequence& s) const { return s.parent == kNoParent ? nullptr : find(s.parent); }
+  const Sequence* parent_of(const Sequence& s) const { return s.parent == kNoSequence ? nullptr : find(s.parent); }
 
   void await_parent(Sequence& s, SeqId parent);
 

@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-/// Sequences that wait, run or are held. RequestQueue fills it.
+/// Sequences that wait, run or are held. SequenceQueue fills it.
 class SequenceTable {
  public:
   /// Error internal if it is not here.

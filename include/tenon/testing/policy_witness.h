@@ -1,4 +1,4 @@
-/// A record of what a scheduler policy is shown and told.
+// A record of what a scheduler policy is shown and told.
 #pragma once
 #include <span>
 
@@ -13,7 +13,7 @@ class PolicyWitness {
   virtual void told(std::span<const Served> step) = 0;
 };
 
-// The policy, recorded. It has the same refinements as the policy.
+// The policy, recorded. It chooses victims if the policy does, and always keeps accounts.
 template <SchedulerPolicy P>
 struct Witnessed {
   P policy;

@@ -200,7 +200,7 @@ class SimulatedLedger {
   std::unique_ptr<Base> ledger_;
   Random random_;
   int per_mille_ = 0, refusals_ = 0;
-  SeqId spared_ = kNoParent;
+  SeqId spared_ = kNoSequence;
   bool ran_dry_ = false;
 };
 static_assert(ChoosesLedger<SimulatedLedger>);

@@ -33,9 +33,9 @@ struct BrokenInvariant : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline void demand(bool holds, const char* invariant, SeqId seq = kNoParent) {
+inline void demand(bool holds, const char* invariant, SeqId seq = kNoSequence) {
   if (holds) return;
-  throw BrokenInvariant(invariant + (seq == kNoParent ? std::string{} : " (sequence " + std::to_string(seq) + ")"));
+  throw BrokenInvariant(invariant + (seq == kNoSequence ? std::string{} : " (sequence " + std::to_string(seq) + ")"));
 }
 
 struct SimulatedSequence {
@@ -45,7 +45,7 @@ struct SimulatedSequence {
   SimulatedSampling sampling = {};
   LoneAnswer alone = {};
   TimePoint arrival{};
-  SeqId parent = kNoParent;
+  SeqId parent = kNoSequence;
   int ordinal = 0;                       // number of choices of its request before it
   bool scores = false;                   // the first choice scores the prompt for all
   std::vector<std::uint64_t> tags = {};  // tags of its known tokens, then of guesses

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/schedule/queue.h"
+#include "tenon/testing/policy_witness.h"
 #include "tenon/testing/simulation_invariants.h"
 #include "tenon/testing/simulation_log.h"
 
@@ -98,7 +100,7 @@ class Simulation {
     const bool fits =
         static_cast<int>(request->prompt.size()) + std::max(request->max_new_tokens, 1) - 1 <= config_.capacity();
     const RequestId id = ++log_.counts.requests;
-    SeqId first = kNoParent;
+    SeqId first = kNoSequence;
     for (int choice = 0; choice < request->choices; ++choice) {
       SimulatedSequence s = {.request = id, .about = request, .sampling = request->sampling, .arrival = now_};
       s.sampling.seed = choice_seed(request->sampling.seed, choice);

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/schedule/sequence_queue.h"
 #include "tenon/testing/policy_witness.h"
 #include "tenon/testing/simulated_ledger.h"
 #include "tenon/testing/simulated_load.h"
@@ -71,7 +72,7 @@ class Invariants final : public PolicyWitness {
     now_ = now;
     token_budget_ = token_budget;
     attempts_ = 0;
-    oldest_ = kNoParent;
+    oldest_ = kNoSequence;
     refusals_ = ledger_.refusals();
     ++step_;
   }
@@ -103,7 +104,7 @@ class Invariants final : public PolicyWitness {
   }
 
   void after_plan(const Plan& plan) {
-    ledger_.refuse(0, kNoParent);
+    ledger_.refuse(0, kNoSequence);
     limits(plan);
     const std::size_t newcomers = admit(plan), ran = order_.size();
     for (const SeqId seq : std::vector<SeqId>(order_)) {
@@ -195,7 +196,7 @@ class Invariants final : public PolicyWitness {
 
   // Whether its parent still reads the prompt that they share.
   bool awaits_parent(const SimulatedSequence& s) const {
-    if (s.parent == kNoParent || !config_.keeps_tokens || config_.window > 0) return false;
+    if (s.parent == kNoSequence || !config_.keeps_tokens || config_.window > 0) return false;
     return !all[s.parent].ended && all[s.parent].passed < s.prompt_tokens();
   }
   bool hidden(const SimulatedSequence& s) const { return s.on_hold || awaits_parent(s); }
@@ -258,7 +259,7 @@ class Invariants final : public PolicyWitness {
   void nobody_starves(const Plan& plan, std::size_t newcomers) const {
     if (!promises_.patience || newcomers == 0) return;
     std::array<SeqId, kLines> first;  // the oldest of each line whose patience has ended
-    first.fill(kNoParent);
+    first.fill(kNoSequence);
     for (const SeqId seq : live) {
       const SimulatedSequence& s = all[seq];
       if (s.runs || hidden(s) || now_ - s.arrival < *promises_.patience) continue;
@@ -377,7 +378,7 @@ class Invariants final : public PolicyWitness {
   // All prefixes that others left are found, unless their blocks were reused since.
   void finds_what_is_kept(SimulatedSequence& s) {
     const Sequence& q = seen(s.seq);
-    if (s.parent != kNoParent || !config_.keeps_tokens) return;
+    if (s.parent != kNoSequence || !config_.keeps_tokens) return;
     const int scored_from = s.scores ? s.about->score_from : std::numeric_limits<int>::max();
     const int limit = std::min({q.known() - 1, scored_from, s.about->key.share_limit});
     const auto tags = s.tags_of(q.tokens);
@@ -406,7 +407,7 @@ class Invariants final : public PolicyWitness {
   TimePoint now_{};
   std::uint64_t step_ = 0;
   int token_budget_ = 0, attempts_ = 0, refusals_ = 0;
-  SeqId oldest_ = kNoParent;
+  SeqId oldest_ = kNoSequence;
   bool was_told_ = false;
 };
 

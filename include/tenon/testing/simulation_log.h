@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 
+#include "tenon/schedule/sequence_queue.h"
 #include "tenon/testing/simulation_invariants.h"
 
 namespace tenon::testing {

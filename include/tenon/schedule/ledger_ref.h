@@ -1,5 +1,6 @@
 // A reference to the ledger of any cache, so that code that grants room is compiled once for all caches.
 #pragma once
+#include <concepts>
 #include <span>
 #include <string_view>
 
@@ -9,7 +10,7 @@ namespace tenon {
 
 namespace detail {
 
-// The functions of a ledger of type L. Null: a refinement that L lacks.
+// The functions of one type of ledger. Null: it lacks the refinement. forks and shrinks: of a ChoosesLedger alone.
 struct LedgerHooks {
   int (*free_tokens)(const void* ledger) = nullptr;
   int (*capacity_tokens)(const void* ledger) = nullptr;
@@ -62,12 +63,14 @@ inline constexpr LedgerHooks kLedgerHooks = ledger_hooks<L>();
 
 }  // namespace detail
 
-/// The functions are those of CacheLedger and of its refinements. A refinement that the ledger lacks does nothing.
+/// A reference to a ledger of any type. Without a refinement no prefix is found, nothing is forked, trimmed or shrunk,
+/// and held_at_most() is its argument.
 class LedgerRef {
  public:
   /// The ledger outlives the reference.
-  template <CacheLedger L>
-  LedgerRef(L& ledger) : ledger_(&ledger), hooks_(&detail::kLedgerHooks<L>) {}
+  template <class L>
+  requires(!std::same_as<L, LedgerRef> && !std::same_as<L, const LedgerRef> && CacheLedger<L>) LedgerRef(L& ledger)
+      : ledger_(&ledger), hooks_(&detail::kLedgerHooks<L>) {}
 
   int free_tokens() const { return hooks_->free_tokens(ledger_); }
   int capacity_tokens() const { return hooks_->capacity_tokens(ledger_); }
@@ -98,6 +101,8 @@ class LedgerRef {
   void trim(SeqId seq, int before) const {
     if (hooks_->trim) hooks_->trim(ledger_, seq, before);
   }
+  /// The most tokens that a text of `tokens` tokens holds room for at once. With a window that is at most a ring, which
+  /// a sequence keeps until it ends: a text longer than the whole cache can have room to its end.
   int held_at_most(int tokens) const { return hooks_->held_at_most ? hooks_->held_at_most(ledger_, tokens) : tokens; }
 
   // ---- ShrinksSequences
