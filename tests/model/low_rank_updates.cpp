@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(only_sites_of_the_steps_adapters_are_given_updates) {
     Batch batch;
     for (std::size_t s = 0; s <= sets.size(); ++s) append(batch, static_cast<int>(s), 3, 1);
     for (std::size_t s = 0; s < sets.size(); ++s) batch.sequences[s].adapters = sets[s];
-    updates.arrange(device, row_grouper(SegmentedLoRA{}), batch.view());
+    updates.arrange(device, SegmentedLoRA{}, batch.view());
     const int rows = batch.view().rows;
     Matrix plain = p.output(rows), y = p.output(rows);
     linear(device, p.args(packed.view(), kEpilogues[1], 0, rows, plain));
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(changes_of_products_meet_their_own_rows_alone) {
     for (std::size_t s = 0; s < count; ++s) append(batch, static_cast<int>(s), 3, 2);
     for (std::size_t s = 0; s < count; ++s) batch.sequences[s].adapters = of_sequences[first + s];
     LowRankUpdates<Cpu> updates;
-    updates.arrange(device, row_grouper(AnyLoRA(kind)), batch.view());
+    updates.arrange(device, AnyLoRA(kind), batch.view());
     Matrix y(static_cast<int>(2 * count), kOut, kOut);
     updates.multiply(device, p.args(packed.view(), kEpilogues[1], static_cast<int>(2 * first), y.rows, y), layer,
                      Site::qkv);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(an_input_gain_multiplies_the_rows_before_the_product) {
   batch.sequences[0].adapters = &set;
   Cpu device({.threads = 1});
   LowRankUpdates<Cpu> updates;
-  updates.arrange(device, row_grouper(SegmentedLoRA{}), batch.view());
+  updates.arrange(device, SegmentedLoRA{}, batch.view());
   Matrix x(2, kIn, kIn), expected(2, kOut, kOut), y(2, kOut, kOut);
   for (int r = 0; r < 2; ++r) {
     for (int k = 0; k < kIn; ++k) x.row(r)[k] = p.x.row(r)[k] * gains.row(0)[k];
@@ -196,11 +196,11 @@ BOOST_AUTO_TEST_CASE(norms_run_over_rows_with_one_norm) {
     });
     return text;
   };
-  updates.arrange(device, row_grouper(SegmentedLoRA{}), batch.view());
+  updates.arrange(device, SegmentedLoRA{}, batch.view());
   BOOST_TEST(runs(1, NormSite::mlp) == "0+2 2+4! 6+2 ");
   BOOST_TEST(runs(0, NormSite::mlp) == "0+8 ");
   BOOST_TEST(runs(1, NormSite::attention) == "0+8 ");
-  updates.arrange(device, row_grouper(SegmentedLoRA{}), Batch{}.view());
+  updates.arrange(device, SegmentedLoRA{}, Batch{}.view());
   BOOST_TEST(runs(1, NormSite::mlp) == "0+8 ");
 }
 

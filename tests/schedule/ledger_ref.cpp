@@ -15,8 +15,8 @@ using namespace tenon;
 namespace {
 
 struct Refinements {
-  bool reuses, forks, trims, shrinks;
-  bool frees_at_once;  // what it shrinks by is free for others
+  bool reuses = false, forks = false, trims = false, shrinks = false;
+  bool frees_at_once = false;  // what it shrinks by is free for others
 };
 
 // The same calls on two equal ledgers, one of them through a copy of a reference.

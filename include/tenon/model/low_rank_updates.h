@@ -56,6 +56,10 @@ class LowRankUpdates {
  public:
   /// Sets the rows of the next products: a batch in host memory, grouped by `group`.
   void arrange(D& device, const RowGrouper& group, const BatchView& batch);
+  template <AdapterPolicy P>
+  void arrange(D& device, const P& policy, const BatchView& batch) {
+    arrange(device, row_grouper(policy), batch);
+  }
 
   /// Whether a row of the last arrange() has an update for the matrices of `site`.
   bool has(Site site) const { return (sites_ & AdapterSet::bit(site)) != 0; }

@@ -400,10 +400,7 @@ class Simulation {
 
   // ---- the trace
 
-  template <class... Words>
-  void say(const Words&... words) {
-    log_.say(words...);
-  }
+  void say(const auto&... words) { log_.say(words...); }
   void tell(const Plan& plan) {
     if (!log_.trace) return;
     say("step ", invariants_.step(), ":", who_runs(plan, *queue_, invariants_), "; waiting ", queue_->waiting(),
