@@ -1,6 +1,6 @@
 // The time that one request with many right guesses takes from the plain requests beside it: to their first token and
 // per token, without guesses, with them, and without them once more.
-//   bench_draft_neighbours DIR [ROUNDS]    a folder of a Llama, such as "$(scripts/get-model smollm2)"
+//   bench_draft_neighbours DIR [ROUNDS [WEIGHTS ...]]    a folder of a Llama, such as "$(scripts/get-model smollm2)"
 // Prints one JSON line for each number of neighbours and format of weights: medians of the rounds, which run in turns.
 // Exit status 1 if an answer differs.
 #include <tenon/tenon.h>
@@ -126,17 +126,23 @@ bool measure(const char* format, const ModelFiles& files, int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: %s DIR [ROUNDS]\n", argv[0]);
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s DIR [ROUNDS [WEIGHTS ...]]\n", argv[0]);
     return 2;
   }
   const ModelFiles files = load_checkpoint(argv[1]);
-  const int rounds = argc == 3 ? std::atoi(argv[2]) : 7;
-  bool equal = measure<Float32>("float32", files, rounds);
-  equal = measure<BFloat16>("bfloat16", files, rounds) && equal;
-  equal = measure<ZeroPointInt8Act8>("int8_act8", files, rounds) && equal;
-  equal = measure<ZeroPointInt8>("int8", files, rounds) && equal;
-  equal = measure<GroupInt4>("int4", files, rounds) && equal;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 7;
+  const std::vector<std::string> wanted(argv + std::min(argc, 3), argv + argc);  // empty: all
+  bool equal = true;
+  const auto run_if_wanted = [&](const char* format, bool (*measure_format)(const char*, const ModelFiles&, int)) {
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), format) != wanted.end())
+      equal = measure_format(format, files, rounds) && equal;
+  };
+  run_if_wanted("float32", measure<Float32>);
+  run_if_wanted("bfloat16", measure<BFloat16>);
+  run_if_wanted("int8_act8", measure<ZeroPointInt8Act8>);
+  run_if_wanted("int8", measure<ZeroPointInt8>);
+  run_if_wanted("int4", measure<GroupInt4>);
   std::printf("%s\n", equal ? "all answers are equal" : "ANSWERS DIFFER");
   return equal ? 0 : 1;
 } catch (const std::exception& error) {
