@@ -51,6 +51,7 @@ TENON_INLINE void Drafter::offer(const Guesser& guess, std::size_t slice, const 
   if (record.stopped()) return;
   const std::span<const TokenId> text = s.tokens;
   const auto prompt = static_cast<std::size_t>(s.prompt_tokens);
+  constexpr int kMostPredicted = std::numeric_limits<int>::max();  // the rows that are left bound it
   const auto fill = [&](GuessSource source, int tokens, auto&& of_source) {
     guesses_.clear();
     DraftWriter out(guesses_, std::min(tokens, most), settings.vocab);
@@ -62,7 +63,7 @@ TENON_INLINE void Drafter::offer(const Guesser& guess, std::size_t slice, const 
     return !guesses_.empty() || record.stopped();
   };
   const bool any = (!record.prediction().empty() &&
-                    fill(GuessSource::prediction, std::numeric_limits<int>::max(),
+                    fill(GuessSource::prediction, kMostPredicted,
                          [&](DraftWriter& out) { guess_predicted(text.subspan(prompt), record.prediction(), out); })) ||
                    (output.constraint() && fill(GuessSource::constraint, settings.tokens,
                                                 [&](DraftWriter& out) { output.constraint()->guess(out); })) ||

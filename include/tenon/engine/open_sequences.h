@@ -54,8 +54,8 @@ class OpenSequences {
   bool hold(RequestId request, LedgerRef ledger);
   bool resume(RequestId request);
 
-  /// Appends the picks of a round of a committed step, emits its events, and ends sequences at their
-  /// last token. Where a pick is not the guessed token, the sequence's later rows are gone.
+  /// Appends the picks of a round of a committed step, emits its events, and ends sequences at their last token. Where
+  /// a pick is not the guessed token, the sequence's later rows are gone. outcomes: Picker::outcomes().
   void append_picks(AssembledStep& step, int round, std::span<PickOutcome> outcomes, const std::vector<TokenId>& eos,
                     LedgerRef ledger);
 
