@@ -10,7 +10,8 @@ namespace tenon {
 
 namespace detail {
 
-// The functions of one type of ledger. Null: it lacks the refinement. forks and shrinks: of a ChoosesLedger alone.
+// The functions of one type of ledger. Null: it lacks the refinement. forks and shrinks: whether this ledger has it,
+// which may be chosen at run time (ChoosesLedger).
 struct LedgerHooks {
   int (*free_tokens)(const void* ledger) = nullptr;
   int (*capacity_tokens)(const void* ledger) = nullptr;
@@ -43,14 +44,18 @@ constexpr LedgerHooks ledger_hooks() {
     hooks.publish = [](void* l, SeqId seq, Tokens t, Identity i) { static_cast<L*>(l)->publish(seq, t, i); };
   }
   if constexpr (ForgetsPrefixes<L>) hooks.forget_prefixes = [](void* l) { static_cast<L*>(l)->forget_prefixes(); };
-  if constexpr (ForksSequences<L>)
+  if constexpr (ForksSequences<L>) {
     hooks.fork = [](void* l, SeqId from, SeqId to, int n) { return static_cast<L*>(l)->fork(from, to, n); };
+    hooks.forks = [](const void*) { return true; };
+  }
   if constexpr (TrimsSequences<L>) {
     hooks.trim = [](void* l, SeqId seq, int before) { static_cast<L*>(l)->trim(seq, before); };
     hooks.held_at_most = [](const void* l, int n) -> int { return static_cast<const L*>(l)->held_at_most(n); };
   }
-  if constexpr (ShrinksSequences<L>)
+  if constexpr (ShrinksSequences<L>) {
     hooks.shrink = [](void* l, SeqId seq, int tokens) { static_cast<L*>(l)->shrink(seq, tokens); };
+    hooks.shrinks = [](const void*) { return true; };
+  }
   if constexpr (ChoosesLedger<L>) {
     hooks.forks = [](const void* l) { return static_cast<const L*>(l)->forks(); };
     hooks.shrinks = [](const void* l) { return static_cast<const L*>(l)->shrinks(); };
@@ -92,7 +97,7 @@ class LedgerRef {
   }
 
   // ---- ForksSequences
-  bool forks() const { return hooks_->forks ? hooks_->forks(ledger_) : hooks_->fork != nullptr; }
+  bool forks() const { return hooks_->forks && hooks_->forks(ledger_); }
   bool fork(SeqId parent, SeqId child, int tokens) const {
     return forks() && hooks_->fork(ledger_, parent, child, tokens);
   }
@@ -106,7 +111,7 @@ class LedgerRef {
   int held_at_most(int tokens) const { return hooks_->held_at_most ? hooks_->held_at_most(ledger_, tokens) : tokens; }
 
   // ---- ShrinksSequences
-  bool shrinks() const { return hooks_->shrinks ? hooks_->shrinks(ledger_) : hooks_->shrink != nullptr; }
+  bool shrinks() const { return hooks_->shrinks && hooks_->shrinks(ledger_); }
   void shrink(SeqId seq, int tokens) const {
     if (shrinks()) hooks_->shrink(ledger_, seq, tokens);
   }
