@@ -19,6 +19,7 @@
 #include "tenon/checkpoint/peft_others-inl.h"
 #include "tenon/checkpoint/peft_tables-inl.h"
 #include "tenon/checkpoint/peft_targets-inl.h"
+#include "tenon/checkpoint/pickle-inl.h"
 #include "tenon/checkpoint/python_regex-inl.h"
 #include "tenon/checkpoint/quantized-inl.h"
 #include "tenon/checkpoint/quantized_tensors-inl.h"
@@ -27,3 +28,4 @@
 #include "tenon/checkpoint/safetensors_writer-inl.h"
 #include "tenon/checkpoint/sharded_writer-inl.h"
 #include "tenon/checkpoint/tensor_file_writer-inl.h"
+#include "tenon/checkpoint/torch_file-inl.h"

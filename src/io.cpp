@@ -6,6 +6,7 @@
 #include "tenon/io/new_folder-inl.h"
 #include "tenon/io/sha256-inl.h"
 #include "tenon/io/staged_folder-inl.h"
+#include "tenon/io/zip_entries-inl.h"
 
 namespace tenon {
 

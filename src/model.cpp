@@ -5,6 +5,7 @@
 #include "tenon/model/bloom-inl.h"
 #include "tenon/model/cohere-inl.h"
 #include "tenon/model/configure-inl.h"
+#include "tenon/model/convert-inl.h"
 #include "tenon/model/ernie-inl.h"
 #include "tenon/model/exaone4-inl.h"
 #include "tenon/model/experts-inl.h"

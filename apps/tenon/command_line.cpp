@@ -479,6 +479,14 @@ Action add_merge(CLI::App& app, MergeCommand& c) {
   return [&c] { return merge(c); };
 }
 
+Action add_convert(CLI::App& app, ConvertCommand& c) {
+  app.add_option("FOLDER", c.model, "folder of a model or an adapter, or org/name in the hub cache")
+      ->required()
+      ->check(is_folder_name);
+  app.add_option("OUT", c.out, "folder to write, which must not exist")->required()->check(is_folder_name);
+  return [&c] { return convert(c); };
+}
+
 Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
   app.add_option(
          "--row", c.rows,
@@ -666,6 +674,7 @@ int run_command_line(int argc, char** argv) {
   InspectCommand inspect_command;
   QuantizeCommand quantize_command;
   MergeCommand merge_command;
+  ConvertCommand convert_command;
   CheckCommand check_command;
   BenchCommand bench_command;
   LabCommand lab_command;
@@ -688,6 +697,7 @@ int run_command_line(int argc, char** argv) {
   add("inspect", "Describes a model folder", inspect_command, add_inspect);
   add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
   add("merge", "Writes a model with an adapter folded in", merge_command, add_merge);
+  add("convert", "Writes pytorch_model.bin or adapter_model.bin as safetensors", convert_command, add_convert);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);
   add("bench", "Measures decode and prefill, and compares with the machine's ceilings", bench_command, add_bench);
   add("lab", "Replays traffic with one or several schedulers on a virtual clock", lab_command, add_lab);

@@ -122,6 +122,11 @@ struct MergeCommand {
 };
 int merge(const MergeCommand& command);
 
+struct ConvertCommand {
+  std::string model, out;
+};
+int convert(const ConvertCommand& command);
+
 // Generates four tokens after a prompt of one, or fewer if the model has too few positions. Returns their number. A
 // model or adapter that gives no text classifies or embeds the prompt.
 int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters = {});

@@ -45,9 +45,10 @@ TENON_INLINE std::string other_weights(const std::filesystem::path& folder) {
   if (found.ends_with(".gguf")) return there + ": name the file itself, not its folder";
   if (found.ends_with(".h5") || found.ends_with(".msgpack"))
     return there + ", a format that is not read: convert it to safetensors";
-  return there +
-         ", a pickle, which could run code and is never opened: convert it to safetensors (save_pretrained of "
-         "transformers and PEFT writes it)";
+  const std::string pickle = there + ", a pickle, which could run code and is never opened here: ";
+  if (found.starts_with("pytorch_model") || found.starts_with("adapter_model"))
+    return pickle + "convert it to safetensors with `tenon convert`, which reads it as data and runs nothing";
+  return pickle + "convert it to safetensors (save_pretrained of transformers and PEFT writes it)";
 }
 
 }  // namespace tenon::detail

@@ -9,8 +9,8 @@
 namespace tenon {
 
 TENON_INLINE ShardedWriter::ShardedWriter(const std::filesystem::path& folder, const std::vector<TensorPlan>& plans,
-                                          const Metadata& metadata, std::uint64_t limit)
-    : folder_(folder) {
+                                          const Metadata& metadata, std::uint64_t limit, const std::string& stem)
+    : folder_(folder), stem_(stem) {
   std::vector<std::vector<TensorPlan>> shards(1);
   std::uint64_t filled = 0;
   for (const TensorPlan& plan : plans) {
@@ -23,7 +23,7 @@ TENON_INLINE ShardedWriter::ShardedWriter(const std::filesystem::path& folder, c
     }
     filled += bytes;
     if (!shard_of_.emplace(plan.name, shards.size() - 1).second)
-      throw Error(Error::Kind::invalid_request, "model.safetensors: " + printable(plan.name), "comes twice");
+      throw Error(Error::Kind::invalid_request, stem_ + ".safetensors: " + printable(plan.name), "comes twice");
     shards.back().push_back(plan);
   }
   for (std::size_t i = 0; i < shards.size(); ++i)
@@ -47,7 +47,7 @@ TENON_INLINE std::vector<NewFile> ShardedWriter::take_files() {
   index["metadata"]["total_size"] = data_bytes();
   index["weight_map"] = std::move(map);
   const std::string text = index.dump(2) + "\n";
-  files.emplace_back(folder_ / "model.safetensors.index.json").write_at(0, std::as_bytes(std::span(text)));
+  files.emplace_back(folder_ / (stem_ + ".safetensors.index.json")).write_at(0, std::as_bytes(std::span(text)));
   return files;
 }
 
@@ -57,13 +57,13 @@ TENON_INLINE std::uint64_t ShardedWriter::data_bytes() const {
   return bytes;
 }
 
-TENON_INLINE std::string ShardedWriter::shard_name(std::size_t shard, std::size_t count) {
-  if (count == 1) return "model.safetensors";
+TENON_INLINE std::string ShardedWriter::shard_name(std::size_t shard, std::size_t count) const {
+  if (count == 1) return stem_ + ".safetensors";
   const auto five = [](std::size_t n) {
     const std::string digits = std::to_string(n);
     return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
   };
-  return "model-" + five(shard + 1) + "-of-" + five(count) + ".safetensors";
+  return stem_ + "-" + five(shard + 1) + "-of-" + five(count) + ".safetensors";
 }
 
 }  // namespace tenon

@@ -16,8 +16,8 @@
 
 namespace tenon {
 
-/// Splits tensors into files of at most `limit` bytes, in the given order. One file is called model.safetensors; of
-/// several, each is model-00001-of-0000N.safetensors, and model.safetensors.index.json lists their tensors.
+/// Splits tensors into files of at most `limit` bytes, in the given order. One file is called <stem>.safetensors; of
+/// several, each is <stem>-00001-of-0000N.safetensors, and <stem>.safetensors.index.json lists their tensors.
 class ShardedWriter {
  public:
   static constexpr std::uint64_t kShardBytes = 5'000'000'000;  ///< as transformers 4 writes
@@ -25,7 +25,7 @@ class ShardedWriter {
   /// Lays out the tensors and writes the headers. limit: bytes of data; a larger tensor has a file of its own. Errors:
   /// those of SafetensorsWriter.
   ShardedWriter(const std::filesystem::path& folder, const std::vector<TensorPlan>& plans, const Metadata& metadata,
-                std::uint64_t limit = kShardBytes);
+                std::uint64_t limit = kShardBytes, const std::string& stem = "model");
 
   /// Writes bytes of a tensor, as SafetensorsWriter::write. Thread-safe.
   void write(std::string_view name, std::uint64_t offset, std::span<const std::byte> bytes);
@@ -38,9 +38,10 @@ class ShardedWriter {
   std::uint64_t data_bytes() const;                      ///< size of the data, all tensors together
 
  private:
-  static std::string shard_name(std::size_t shard, std::size_t count);
+  std::string shard_name(std::size_t shard, std::size_t count) const;
 
   std::filesystem::path folder_;
+  std::string stem_;
   std::deque<SafetensorsWriter> shards_;
   std::map<std::string, std::size_t, std::less<>> shard_of_;  // by tensor
 };

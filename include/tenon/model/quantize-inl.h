@@ -38,7 +38,7 @@ TENON_INLINE void refuse_codes(const ModelFiles& files) {
 }
 
 TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path& folder,
-                                                     const Checkpoint& checkpoint) {
+                                                     const std::function<bool(const std::string&)>& is_read) {
   const std::vector<std::string> modules = module_folders(folder);
   std::vector<std::string> names;
   std::error_code failed;
@@ -46,7 +46,7 @@ TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path
        !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
     const std::string name = file_name_of(each->path());
     const auto is = [&](const char* known) { return name == known; };
-    if (std::any_of(kCopiedFiles.begin(), kCopiedFiles.end(), is) || checkpoint.consists_of(name)) continue;
+    if (std::any_of(kCopiedFiles.begin(), kCopiedFiles.end(), is) || is_read(name)) continue;
     if (std::find(modules.begin(), modules.end(), name) != modules.end()) continue;
     std::error_code ignored;
     names.push_back(name + (each->is_directory(ignored) ? "/" : ""));
@@ -90,7 +90,7 @@ TENON_INLINE std::vector<std::unique_ptr<NewFolder>> new_module_folders(const st
 }
 
 TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
-                                                   const std::filesystem::path& target) {
+                                                   const std::filesystem::path& target, bool stays_quantised) {
   if (is_model_file(source)) return write_gguf_files(source, target);
   constexpr std::uint64_t kLargest = 256u << 20;  // bytes; tokenizers of 17 MB are common
   std::vector<NewFile> files;
@@ -98,7 +98,7 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
   for (const char* name : kCopiedFiles) {
     if (!std::filesystem::exists(std::filesystem::symlink_status(source / name, ignored))) continue;
     std::string text = read_text_file(source / name, kLargest);
-    if (std::string_view(name) == "config.json") text = without_quantization(text);
+    if (!stays_quantised && std::string_view(name) == "config.json") text = without_quantization(text);
     files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
   }
   for (const std::string& module : module_folders(source)) {

@@ -297,17 +297,24 @@ inline constexpr std::array kCopiedFiles = {"config.json",
 // Error invalid_request if the target is the source or has a model already.
 void check_target(const std::filesystem::path& target, const std::filesystem::path& source);
 
-// The other files and folders of a model's folder, sorted.
-std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
+// The files and folders of a model's folder that are neither copied nor, as `is_read` says of a name, read for the
+// weights. Sorted.
+std::vector<std::string> files_left_out(const std::filesystem::path& folder,
+                                        const std::function<bool(const std::string&)>& is_read);
+inline std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  return files_left_out(folder, [&](const std::string& name) { return checkpoint.consists_of(name); });
+}
 
 // The folders of module_folders() in the target.
 std::vector<std::unique_ptr<NewFolder>> new_module_folders(const std::filesystem::path& source,
                                                            const std::filesystem::path& target);
 
 // Copies the small files of a model, byte for byte, with those of module_folders(), which the target has; only
-// quantization_config is taken out of config.json. They appear with NewFile::publish. For a GGUF file they are written:
-// config.json and, if it has a tokenizer, tokenizer.json and tokenizer_config.json.
-std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
+// quantization_config is taken out of config.json, unless the weights stay quantised. They appear with
+// NewFile::publish. For a GGUF file they are written: config.json and, if it has a tokenizer, tokenizer.json and
+// tokenizer_config.json.
+std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target,
+                                      bool stays_quantised = false);
 
 // Error unsupported if the weights are codes already: the loss of the first rounding would go unnoticed.
 void refuse_codes(const ModelFiles& files);

@@ -1,0 +1,153 @@
+#pragma once
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "tenon/checkpoint/torch_file.h"
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
+#include "tenon/io/staged_folder.h"
+#include "tenon/model/convert.h"
+#include "tenon/tokenizer/unicode.h"
+
+namespace tenon::detail {
+
+// A file of torch.save, and what it holds.
+struct TorchShard {
+  File file;
+  std::vector<TorchTensor> tensors;
+};
+
+inline bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
+// The files of a folder that torch.save wrote, and the stem of their names.
+struct TorchFiles {
+  std::string stem, index;              // index: the file that lists the others; empty: there is one
+  std::vector<std::string> names = {};  // sorted
+
+  bool adapter() const { return stem == "adapter_model"; }
+  bool reads(const std::string& name) const {
+    return name == index || std::binary_search(names.begin(), names.end(), name);
+  }
+};
+
+inline std::vector<std::string> torch_names_of_index(const std::filesystem::path& path) {
+  const std::string name = file_name_of(path);
+  const Json json = read_json_file(path, kMaxHeaderBytes);
+  const Fields map = Fields(json, name).object("weight_map");
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map.json().items()) {
+    const std::string value = map.string(tensor);
+    if (value.empty() || value.find('/') != value.npos || value == "." || value == "..")
+      map.refuse(tensor, "is no name of a file in this folder");
+    names.insert(value);
+  }
+  return {names.begin(), names.end()};
+}
+
+inline TorchFiles torch_files_of(const std::filesystem::path& folder) {
+  for (const auto& [stem, target] :
+       {std::pair("pytorch_model", "model"), std::pair("adapter_model", "adapter_model")}) {
+    const std::string single = std::string(stem) + ".bin", index = single + ".index.json";
+    const bool whole = is_there(folder / single), parts = is_there(folder / index);
+    if (!whole && !parts) continue;
+    for (const char* end : {".safetensors", ".safetensors.index.json"})
+      if (is_there(folder / (target + std::string(end))))
+        throw Error(Error::Kind::invalid_request, target + std::string(end),
+                    "is there already; nothing is to be converted");
+    if (whole) return {.stem = target, .index = "", .names = {single}};
+    return {.stem = target, .index = index, .names = torch_names_of_index(folder / index)};
+  }
+  throw Error(Error::Kind::io, "pytorch_model.bin",
+              "the file does not exist, nor does pytorch_model.bin.index.json or adapter_model.bin");
+}
+
+// Error where the names cannot be those of a safetensors file, or the tensors take far more room than their files.
+inline void check_torch_tensors(const std::vector<TorchShard>& shards) {
+  constexpr std::uint64_t kMostCopies = 4, kSmall = 1u << 20;
+  std::set<std::string_view> names;
+  std::uint64_t files = 0, bytes = 0;
+  for (const TorchShard& shard : shards) {
+    files += shard.file.size();
+    for (const TorchTensor& tensor : shard.tensors) {
+      const std::string where = shard.file.name() + ": " + printable(tensor.name);
+      if (find_invalid_utf8(tensor.name) != tensor.name.npos) refuse_file(where, "is a name that is not valid UTF-8");
+      if (!names.insert(tensor.name).second) refuse_file(where, "is in two files");
+      bytes += tensor.elements() * TorchTable::bytes_of(tensor.dtype);  // each is at most the size of its file
+      if (bytes > kSmall && bytes / kMostCopies > files)
+        throw Error(Error::Kind::unsupported, where,
+                    "the tensors share so many numbers that they would take four times the files");
+    }
+  }
+}
+
+inline std::vector<NewFile> copy_small_files(const TorchFiles& files, const std::filesystem::path& source,
+                                             const std::filesystem::path& target) {
+  constexpr std::uint64_t kLargest = 1u << 20;
+  constexpr bool stays_quantised = true;
+  std::vector<NewFile> small = copy_model_files(source, target, stays_quantised);
+  if (!files.adapter()) return small;
+  const std::string text = read_text_file(source / "adapter_config.json", kLargest);
+  small.emplace_back(target / "adapter_config.json").write_at(0, std::as_bytes(std::span(text)));
+  return small;
+}
+
+}  // namespace tenon::detail
+
+namespace tenon {
+
+TENON_INLINE ConvertReport convert_checkpoint(const std::filesystem::path& source, const std::filesystem::path& target,
+                                              const QuantizeProgress& progress, std::uint64_t shard_bytes) {
+  const detail::TorchFiles files = detail::torch_files_of(source);
+  std::vector<detail::TorchShard> shards;
+  for (const std::string& name : files.names) {
+    File file(source / name);
+    std::vector<TorchTensor> tensors = read_torch_file(file);
+    shards.push_back({std::move(file), std::move(tensors)});
+  }
+  detail::check_torch_tensors(shards);
+
+  std::vector<TensorPlan> plans;
+  for (const detail::TorchShard& shard : shards)
+    for (const TorchTensor& tensor : shard.tensors) plans.push_back({tensor.name, tensor.dtype, tensor.shape});
+  StagedFolder folder(target);
+  const auto modules = detail::new_module_folders(source, folder.path());
+  std::vector<NewFile> small = detail::copy_small_files(files, source, folder.path());
+  NewFile::publish_all(small);
+  // PEFT reads an adapter from one file.
+  const std::uint64_t limit = files.adapter() ? std::numeric_limits<std::uint64_t>::max() : shard_bytes;
+  ShardedWriter writer(folder.path(), plans, {{"format", "pt"}}, limit, files.stem);
+  std::uint64_t done = 0;
+  for (const detail::TorchShard& shard : shards) {
+    for (const TorchTensor& tensor : shard.tensors)
+      read_torch_tensor(shard.file, tensor, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+        writer.write(tensor.name, offset, bytes);
+        done += bytes.size();
+        if (progress) progress(done, writer.data_bytes());
+      });
+    shard.file.verify_unchanged();
+  }
+  std::vector<NewFile> weights = writer.take_files();
+  NewFile::publish_all(weights);
+  folder.publish();
+
+  const auto is_read = [&](const std::string& name) {
+    return files.reads(name) || (files.adapter() && name == "adapter_config.json");
+  };
+  return {.adapter = files.adapter(),
+          .tensors = plans.size(),
+          .shards = writer.shards(),
+          .bytes = writer.data_bytes(),
+          .files_left_out = detail::files_left_out(source, is_read)};
+}
+
+}  // namespace tenon
