@@ -308,6 +308,8 @@ TENON_INLINE std::uint64_t TorchTensor::elements() const {
   return count;
 }
 
+TENON_INLINE std::uint64_t TorchTensor::bytes() const { return elements() * detail::TorchTable::bytes_of(dtype); }
+
 TENON_INLINE bool TorchTensor::contiguous() const {
   std::uint64_t expected = 1;
   for (std::size_t i = shape.size(); i-- > 0; expected *= shape[i])
@@ -325,7 +327,7 @@ TENON_INLINE std::vector<TorchTensor> read_torch_file(const File& file) {
 
 TENON_INLINE void read_torch_tensor(const File& file, const TorchTensor& tensor, const TorchPiece& piece) {
   constexpr std::uint64_t kPiece = 1u << 20;
-  const std::uint64_t width = detail::TorchTable::bytes_of(tensor.dtype), size = tensor.elements() * width;
+  const std::uint64_t width = detail::TorchTable::bytes_of(tensor.dtype), size = tensor.bytes();
   if (tensor.contiguous()) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, size)));
     for (std::uint64_t done = 0; done < size; done += kPiece) {

@@ -22,6 +22,7 @@ struct TorchTensor {
   std::uint64_t begin = 0;                    ///< byte of its first element, from the start of the file
 
   std::uint64_t elements() const;
+  std::uint64_t bytes() const;
   bool contiguous() const;  ///< in the row-major order of its shape, without gaps
 };
 

@@ -82,7 +82,7 @@ inline void check_torch_tensors(const std::vector<TorchShard>& shards) {
       const std::string where = shard.file.name() + ": " + printable(tensor.name);
       if (find_invalid_utf8(tensor.name) != tensor.name.npos) refuse_file(where, "is a name that is not valid UTF-8");
       if (!names.insert(tensor.name).second) refuse_file(where, "is in two files");
-      bytes += tensor.elements() * TorchTable::bytes_of(tensor.dtype);  // each is at most the size of its file
+      bytes += tensor.bytes();  // each is at most the size of its file
       if (bytes > kSmall && bytes / kMostCopies > files)
         throw Error(Error::Kind::unsupported, where,
                     "the tensors share so many numbers that they would take four times the files");
