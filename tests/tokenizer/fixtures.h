@@ -59,8 +59,26 @@ inline std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Tokenizers of all families, written by make_fixtures.py.
+// Tokenizers of all families (kFamilies), written by make_fixtures.py.
 inline std::filesystem::path data() { return TENON_SOURCE_DIR "/tests/tokenizer/data"; }
+
+// The tokenizer.json of data()/qwen2 as vocab.json, merges.txt and tokenizer_config.json, to which `more` is added.
+inline void write_qwen2_files(Folder& folder, const nlohmann::json& more) {
+  const nlohmann::json whole = nlohmann::json::parse(read(data() / "qwen2" / "tokenizer.json"));
+  nlohmann::json config = nlohmann::json::parse(read(data() / "qwen2" / "tokenizer_config.json"));
+  config.erase("tokenizer_class");
+  for (const nlohmann::json& token : whole["added_tokens"]) {
+    nlohmann::json& entry = config["added_tokens_decoder"][std::to_string(token["id"].get<int>())] = token;
+    entry.erase("id");
+  }
+  config.update(more);
+  std::string merges = "#version: 0.2\n";
+  for (const nlohmann::json& rule : whole["model"]["merges"])
+    merges += rule[0].get<std::string>() + " " + rule[1].get<std::string>() + "\n";
+  folder.write("vocab.json", whole["model"]["vocab"].dump()).write("merges.txt", merges);
+  folder.write("tokenizer_config.json", config.dump());
+}
+
 inline constexpr const char* kFamilies[] = {
     "gpt2",          "starcoder",   "llama3",         "bloom",         "qwen2",  "shuffled",
     "llama2",        "mistral",     "metaspace",      "plain_replace", "prefix", "tekken",

@@ -81,6 +81,13 @@ BOOST_AUTO_TEST_CASE(pieces_of_sentencepiece_are_kept) {
   BOOST_TEST(found["tokenizer.ggml.add_space_prefix"] == true);
 }
 
+BOOST_AUTO_TEST_CASE(vocab_json_and_merges_of_qwen2_are_kept) {
+  fixtures::Folder folder;
+  fixtures::write_qwen2_files(folder, {{"tokenizer_class", "Qwen2Tokenizer"}});
+  BOOST_TEST(metadata_of(folder.path())["tokenizer.ggml.pre"] == "qwen2");
+  same_ids(folder.path(), fixtures::read(fixtures::data() / "qwen2" / "cases.jsonl"));
+}
+
 BOOST_AUTO_TEST_CASE(vocab_json_and_merges_are_kept) {
   const std::filesystem::path tales = TENON_SOURCE_DIR "/examples/models/tales";
   same_ids(tales, "");

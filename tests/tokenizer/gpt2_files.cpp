@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -226,7 +227,11 @@ BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
 }
 
 BOOST_AUTO_TEST_CASE(fields_that_would_change_ids_are_refused) {
-  refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer"})", {"tokenizer_class", "Qwen2Tokenizer"}, Kind::unsupported);
+  refuse_config(R"({"tokenizer_class": "LlamaTokenizer"})", {"tokenizer_class", "LlamaTokenizer"}, Kind::unsupported);
+  refuse_config(R"({"tokenizer_class": "T5Tokenizer"})", {"tokenizer_class", "T5Tokenizer"}, Kind::unsupported);
+  refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": true})", {"add_prefix_space", "Qwen2"},
+                Kind::unsupported);
+  refuse_config(R"({"add_eos_token": true})", {"add_eos_token"}, Kind::unsupported);
   refuse_config(R"({"add_bos_token": true, "bos_token": null})", {"add_bos_token", "no bos_token"}, Kind::invalid_file);
   refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});
 }
@@ -238,6 +243,48 @@ BOOST_AUTO_TEST_CASE(add_bos_token_puts_a_token_before_prompts) {
   const Tokenizer tokenizer = Tokenizer::load(c.folder.path());
   BOOST_TEST(tokenizer.encode_prompt("ab") == (std::vector<tenon::TokenId>{*tokenizer.special("<end>"), 256}));
   BOOST_TEST(tokenizer.encode("ab") == std::vector<tenon::TokenId>{256});
+}
+
+// The same vocabulary as tokenizer.json, of which make_fixtures.py compared the ids with transformers'. Qwen2's class
+// is named in either file, or is that of the model_type.
+BOOST_AUTO_TEST_CASE(qwen2_reads_the_files_in_its_own_way) {
+  const std::filesystem::path source = fixtures::data() / "qwen2";
+  const Tokenizer expected = Tokenizer::load(source);
+  nlohmann::json flags = {{"add_bos_token", true}, {"add_eos_token", true}};  // without effect, as in the class
+  const auto make = [&](const char* of_tokenizer, const char* of_model, const char* type) {
+    fixtures::Folder folder;
+    nlohmann::json config = flags, model = nlohmann::json::object();
+    if (of_tokenizer) config["tokenizer_class"] = of_tokenizer;
+    if (of_model) model["tokenizer_class"] = of_model;
+    if (type) model["model_type"] = type;
+    fixtures::write_qwen2_files(folder, config);
+    folder.write("config.json", model.dump());
+    return Tokenizer::load(folder.path());
+  };
+  const auto text_of_ids = [&](const std::string& text) { return expected.decode(expected.encode(text)); };
+  const auto differing = [&](const Tokenizer& tokenizer) {
+    int texts = 0;
+    std::ifstream file(source / "cases.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const auto text = nlohmann::json::parse(line)["text"].get<std::string>();
+      const auto same = [&](bool parse_special) {
+        return tokenizer.encode(text, parse_special) == expected.encode(text, parse_special);
+      };
+      texts += !same(false) || !same(true) || tokenizer.decode(tokenizer.encode(text)) != text_of_ids(text);
+    }
+    return texts;
+  };
+  for (const char* name : {"Qwen2Tokenizer", "Qwen2TokenizerFast"}) {
+    BOOST_TEST(differing(make(name, nullptr, nullptr)) == 0);
+    BOOST_TEST(differing(make(name, nullptr, "gpt2")) == 0);
+    BOOST_TEST(differing(make(nullptr, name, "gpt2")) == 0);
+  }
+  for (const char* type : {"qwen2", "qwen3", "qwen3_moe"}) BOOST_TEST(differing(make(nullptr, nullptr, type)) == 0);
+  flags = nlohmann::json::object();  // in other classes they count
+  BOOST_TEST(differing(make("GPT2Tokenizer", nullptr, "qwen2")) > 0);
+  BOOST_CHECK_EXCEPTION(make(nullptr, nullptr, "llama"), tenon::Error, [](const tenon::Error& error) {
+    return error.where() == "config.json: model_type" && error.kind() == Kind::unsupported;
+  });
 }
 
 // Files with random changes give a tokenizer or an Error.

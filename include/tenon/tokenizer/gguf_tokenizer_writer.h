@@ -37,11 +37,28 @@ inline Json tokenizer_document(const std::filesystem::path& folder) {
     if (at > 0 || !line.starts_with("#version")) merges.push_back(std::move(line));
     at = newline + 1;
   }
-  return {{"model",
-           {{"type", "BPE"},
-            {"vocab", read_json_file(folder / "vocab.json", kMaxTokenizerFile)},
-            {"merges", std::move(merges)}}},
-          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}}};
+  Json document = {{"model",
+                    {{"type", "BPE"},
+                     {"vocab", read_json_file(folder / "vocab.json", kMaxTokenizerFile)},
+                     {"merges", std::move(merges)}}}};
+  const TokenizerConfig config = read_tokenizer_config(folder);
+  for (const char* key : {kDecoder, kAddedTokensFile}) {
+    if (!config.members.contains(key)) continue;
+    for (const auto& [id, token] : config.members[key].items()) {
+      Json& added = document["added_tokens"].emplace_back(token);
+      added["id"] = std::stoi(id);      // the tokenizer has been loaded, which checks it
+      added.emplace("special", false);  // unless it is there
+    }
+  }
+  const bool qwen2 = class_beside_vocab(Fields(config.members, config.file), folder).name == "Qwen2Tokenizer";
+  Json steps = Json::array();
+  if (qwen2)
+    steps.push_back(
+        {{"type", "Split"}, {"pattern", {{"Regex", kQwen2Pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", !qwen2}});
+  document["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+  if (qwen2) document["normalizer"] = {{"type", "NFC"}};
+  return document;
 }
 
 // Writes the keys tokenizer.*. A setting that GGUF lacks is refused by name, or found by comparing both tokenizers.

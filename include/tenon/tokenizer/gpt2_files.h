@@ -43,20 +43,25 @@ inline void find_all_byte_tokens(const Spellings& spellings, TokenizerTables& ou
   }
 }
 
-// Reads both files and tokenizer_config.json. Errors name file and field.
+// Reads both files, tokenizer_config.json and the class in config.json. Errors name file and field. GPT-2's steps or,
+// for its class, Qwen2's (Qwen2Converter of transformers).
 inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   TokenizerTables out;
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   const Json json = read_json_file(folder / "vocab.json", kMaxTokenizerFile);
   spellings.add_all(Fields(json, "vocab.json"));
   find_all_byte_tokens(spellings, out);
-  out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = Pattern::gpt2}});
-  out.pipeline.lone_byte_level = true;
   read_merges(folder / "merges.txt", spellings, out.merges);
   const TokenizerConfig read = read_tokenizer_config(folder);
-  AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
   FieldLog log;
-  read_config_beside_vocab(Fields(read.members, read.file, {}, Error::Kind::invalid_file, &log), spellings, added, out);
+  const Fields config(read.members, read.file, {}, Error::Kind::invalid_file, &log);
+  const TokenizerClass& which = class_beside_vocab(config, folder);
+  const bool qwen2 = which.name == "Qwen2Tokenizer";
+  if (qwen2) out.pipeline.normalizer = Normalizer({{NormalizerStep::Kind::nfc, {}, {}}});
+  out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = qwen2 ? Pattern::qwen2 : Pattern::gpt2}});
+  out.pipeline.lone_byte_level = !qwen2;
+  AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
+  read_config_beside_vocab(config, which, spellings, added, out);
   out.ignored = log.unread(read.members);
   const auto bytes = [&](TokenId id, const std::string& spelling) {
     return is_special(out.special, id) ? spelling : unspell(spelling);

@@ -306,20 +306,39 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 
 // ---- beside vocab.json
 
-// Every field that can change the ids of a text is either supported or refused.
-inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
-                                     TokenizerTables& out) {
+// The class that reads vocab.json and merges.txt. Classes that say nothing about their steps have GPT-2's.
+inline const TokenizerClass& class_beside_vocab(const Fields& config, const std::filesystem::path& folder) {
   constexpr const char* kClass = "tokenizer_class";
-  const std::string name = config.choice(kClass,
-                                         {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer",
-                                          "CodeGenTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
-                                         "GPT2Tokenizer");
-  if (config.boolean("add_prefix_space", false)) out.pipeline.pre_tokenizer.prefix_space(true);
-  if (config.boolean("add_eos_token", false))
+  const Json json = read_json_if_exists(folder / "config.json");
+  const Fields model(json, "config.json");
+  const auto known = [&](const ModelTokenizer& each) { return each.model_type == model.string("model_type", ""); };
+  const bool implied = std::any_of(std::begin(kModelTokenizers), std::end(kModelTokenizers), known);
+  // The model of an unknown model_type is refused with a better error.
+  const bool named = config.has(kClass) || model.has(kClass) || implied;
+  const TokenizerClass& which = named ? tokenizer_class(config, folder) : class_named("GPT2Tokenizer", config, kClass);
+  for (const char* each : {"GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer"})
+    if (which.name == each) return which;
+  if (which.name == "PreTrainedTokenizer" || which.name == "TokenizersBackend")
+    return class_named("GPT2Tokenizer", config, kClass);
+  throw Error(Error::Kind::unsupported,
+              config.has(kClass) ? config.where(kClass) : model.where(model.has(kClass) ? kClass : "model_type"),
+              std::string(which.name) + " does not read vocab.json with merges.txt; it needs tokenizer.json");
+}
+
+// Every field that can change the ids of a text is either supported or refused.
+inline void read_config_beside_vocab(const Fields& config, const TokenizerClass& which, Spellings& spellings,
+                                     AddedTokenList& added, TokenizerTables& out) {
+  const bool prefix = config.boolean("add_prefix_space", false);
+  if (prefix && which.name == "Qwen2Tokenizer")
+    throw Error(Error::Kind::unsupported, config.where("add_prefix_space"), "true is not supported for Qwen2Tokenizer");
+  if (prefix) out.pipeline.pre_tokenizer.prefix_space(true);
+  const bool begins = config.boolean("add_bos_token", false), ends = config.boolean("add_eos_token", false);
+  const bool flags_count = which.name != "Qwen2Tokenizer";  // whose class knows neither
+  if (ends && flags_count)
     throw Error(Error::Kind::unsupported, config.where("add_eos_token"), "true is not supported beside vocab.json");
   add_missing_tokens(config, added);
-  read_roles(config, class_named(name, config, kClass), spellings, added, out);
-  if (config.boolean("add_bos_token", false)) {  // GPT2Converter of transformers; OPT has it
+  read_roles(config, which, spellings, added, out);
+  if (begins && flags_count) {  // GPT2Converter of transformers; OPT has it
     if (!out.bos) config.refuse("add_bos_token", "is true, but there is no bos_token");
     out.pipeline.before = {*out.bos};
   }
