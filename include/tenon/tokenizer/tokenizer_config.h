@@ -316,10 +316,9 @@ inline const TokenizerClass& class_beside_vocab(const Fields& config, const std:
   // The model of an unknown model_type is refused with a better error.
   const bool named = config.has(kClass) || model.has(kClass) || implied;
   const TokenizerClass& which = named ? tokenizer_class(config, folder) : class_named("GPT2Tokenizer", config, kClass);
-  for (const char* each : {"GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer"})
+  for (const char* each :
+       {"GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer", "PreTrainedTokenizer", "TokenizersBackend"})
     if (which.name == each) return which;
-  if (which.name == "PreTrainedTokenizer" || which.name == "TokenizersBackend")
-    return class_named("GPT2Tokenizer", config, kClass);
   throw Error(Error::Kind::unsupported,
               config.has(kClass) ? config.where(kClass) : model.where(model.has(kClass) ? kClass : "model_type"),
               std::string(which.name) + " does not read vocab.json with merges.txt; it needs tokenizer.json");
