@@ -254,6 +254,13 @@ void parse(CLI::App& app, int argc, char** argv) {
 
 void refuse_flag(const std::string& flag, const std::string& what) { throw UsageError(flag + ": " + what); }
 
+// CLI11 2.4 ignores a variable whose value the option does not take; 2.1 refuses it. The value may be a secret.
+void check_variables(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_envname().empty() && is_set(option->get_envname()) && option->count() == 0)
+      refuse_flag(option->get_envname(), "is set to a value that " + option->get_name() + " does not take");
+}
+
 bool in_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("._-/:@+").find(c) != std::string_view::npos;
@@ -362,6 +369,7 @@ Settings parse_settings(int argc, char** argv) {
   name_variables(app);
 
   parse(app, argc, argv);
+  check_variables(app);
   // CLI11 leaves out a default file that is not there; one that somebody named is needed.
   if (is_set("TENON_CONFIG") && config->count() == 0) refuse_flag("--config", std::string("cannot read ") + named);
   normalise(settings);
