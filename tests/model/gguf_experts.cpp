@@ -3,6 +3,7 @@
 #include "tenon/checkpoint/gguf_experts.h"
 
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 #include <functional>
 #include <map>
 
@@ -132,6 +133,85 @@ BOOST_AUTO_TEST_CASE(codes_of_experts_pass_unchanged) {
     for (int row = 0; row < block.rows; ++row)
       for (int col = 0; col < block.cols; ++col) BOOST_REQUIRE(Code::value(block, row, col) == values[at++]);
   }
+}
+
+namespace {
+
+// The model of a case as a folder of transformers: config.json, and float32 weights in safetensors.
+void write_folder(const std::string& name, const std::filesystem::path& folder, const nlohmann::json& more = {}) {
+  const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
+  TensorFile tensors;
+  for (const TensorInfo& each : files.tensors->tensors())
+    tensors.add(each.name, DType::f32, each.shape, values_of(*files.tensors, each.name));
+  std::filesystem::create_directories(folder);
+  tensors.write(folder / "model.safetensors");
+  nlohmann::json config = nlohmann::json::parse(expected_of(name)["config"].dump());
+  if (!more.is_null()) config.update(more);
+  std::ofstream(folder / "config.json") << config;
+}
+
+}  // namespace
+
+// gguf-py wrote the file of a case. The folder of its weights becomes a file with its tensors, values and metadata.
+BOOST_AUTO_TEST_CASE(folders_are_written_as_files_of_gguf_py) {
+  ThreadPool pool(2);
+  for (const std::string name : {"llama", "olmoe", "qwen3moe", "qwen3moe_one_expert"}) {
+    BOOST_TEST_CONTEXT(name) {
+      const Scratch scratch;
+      write_folder(name, scratch / "folder");
+      export_gguf(scratch / "folder", scratch / "model.gguf", "f32", pool);
+      const auto opened = [](const std::filesystem::path& path) {
+        File file(path);
+        GgufHeader header = read_gguf_header(file);
+        return std::pair(Checkpoint::of_tensors(std::move(file), std::move(header.tensors)), header.metadata);
+      };
+      const auto [found, metadata] = opened(scratch / "model.gguf");
+      const auto [wanted, keys] = opened(kFolder / (name + ".gguf"));
+      BOOST_TEST(found.tensors().size() == wanted.tensors().size());
+      for (const TensorInfo& each : wanted.tensors()) {
+        const TensorInfo* const tensor = found.find(each.name);
+        BOOST_REQUIRE_MESSAGE(tensor, each.name);
+        BOOST_CHECK(tensor->dtype == DType::f32);
+        BOOST_TEST((tensor->shape == each.shape), each.name);
+        std::vector<float> a(tensor->end / 4 - tensor->begin / 4), b(a.size());
+        found.read_all(*tensor, a.data());
+        wanted.read_all(each, b.data());
+        BOOST_TEST((a == b), each.name);
+      }
+      for (const auto& [key, value] : keys->items())
+        if (key.find(".expert") != key.npos || key == "general.architecture")
+          BOOST_TEST((*metadata)[key] == value, key);
+      const ModelFiles read = load_checkpoint(scratch / "model.gguf");
+      same_config(find_family(BuiltInModels{}, model_type_of(read)), load_checkpoint(scratch / "folder"), read);
+      BOOST_TEST(load_whole(read).empty());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(routers_stay_float32_and_experts_become_blocks) {
+  ThreadPool pool(2);
+  const Scratch scratch;
+  write_folder("qwen3moe", scratch / "folder");
+  export_gguf(scratch / "folder", scratch / "model.gguf", "q8_0", pool);
+  const auto header = read_gguf_header(File(scratch / "model.gguf"));
+  for (const TensorInfo& each : header.tensors) {
+    if (each.name.ends_with("ffn_gate_inp.weight")) BOOST_CHECK(each.dtype == DType::f32);
+    if (each.name.ends_with("_exps.weight")) BOOST_CHECK(each.dtype == DType::q8_0);
+  }
+  BOOST_TEST(load_whole(load_checkpoint(scratch / "model.gguf")).empty());
+}
+
+BOOST_AUTO_TEST_CASE(mixtures_that_gguf_cannot_express_are_refused) {
+  ThreadPool pool(1);
+  const auto refused = [&](const std::string& name, const nlohmann::json& more) {
+    const Scratch scratch;
+    write_folder(name, scratch / "folder", more);
+    return refusal([&] { export_gguf(scratch / "folder", scratch / "model.gguf", "f32", pool); });
+  };
+  BOOST_TEST(mentions(refused("olmoe", {{"norm_topk_prob", true}}), {"the weights of the experts", "olmoe"}));
+  BOOST_TEST(mentions(refused("qwen3moe", {{"norm_topk_prob", false}}), {"the weights of the experts", "qwen3moe"}));
+  BOOST_TEST(mentions(refused("llama", {{"sliding_window", 4}}), {"the window", "llama"}));
+  BOOST_TEST(mentions(refused("gpt-oss", {}), {"model_type", "gpt_oss"}));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_files_are_refused) {

@@ -22,6 +22,40 @@ TENON_INLINE TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts
   return out;
 }
 
+// The rows of matrices of one shape, one matrix after another.
+class RowsOfExperts final : public MatrixDecoder {
+ public:
+  explicit RowsOfExperts(std::vector<TensorInfo> experts)
+      : MatrixDecoder(std::string(dtype_name(experts.front().dtype)), experts.front().shape[1]),
+        experts_(std::move(experts)) {}
+
+  void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const override {
+    const std::uint64_t rows = experts_.front().shape[0];
+    while (count > 0) {
+      const std::uint64_t row = first % rows, some = std::min(count, rows - row);
+      checkpoint.read(experts_[static_cast<std::size_t>(first / rows)], row, some, 0, inputs(), out);
+      first += some;
+      count -= some;
+      out += some * inputs();
+    }
+  }
+
+ private:
+  std::vector<TensorInfo> experts_;
+};
+
+TENON_INLINE TensorInfo stacked_experts(std::vector<TensorInfo> experts) {
+  TensorInfo out = experts.front();
+  out.shape.insert(out.shape.begin(), experts.size());
+  out.end = 0;
+  for (const TensorInfo& each : experts) out.end += each.end - each.begin;
+  out.begin = 0;
+  out.dtype = DType::quantised;
+  out.order = {};
+  out.decoder = std::make_shared<RowsOfExperts>(std::move(experts));
+  return out;
+}
+
 // The rows of two matrices in turn: even rows are those of `even`, odd rows those of `odd`.
 class AlternateRows final : public MatrixDecoder {
  public:

@@ -2,6 +2,7 @@
 // each expert, or, in gpt-oss, one whose rows alternate between gate and up.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "tenon/checkpoint/safetensors_header.h"
 
@@ -9,6 +10,10 @@ namespace tenon::detail {
 
 // Matrix `expert` of a stack of `experts`, as a tensor of its own.
 TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts, std::uint64_t expert);
+
+// The inverse: matrices [outputs, inputs] of all experts as one tensor [experts, outputs, inputs], with the first one's
+// name.
+TensorInfo stacked_experts(std::vector<TensorInfo> experts);
 
 // Stored matrices [stack, outputs, inputs] as [stack, inputs, outputs].
 TensorInfo turned_stack(TensorInfo stack);

@@ -3,10 +3,12 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 
+#include "tenon/checkpoint/gguf_experts.h"
 #include "tenon/checkpoint/gguf_families.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -49,7 +51,8 @@ TENON_INLINE DType gguf_type_named(std::string_view name) {
 
 TENON_INLINE DType gguf_stored_type(const GgufTensor& tensor, DType wanted) {
   const std::string_view name = tensor.name;
-  if (tensor.source.shape.size() < 2 || name.ends_with("_norm.weight") || name == "position_embd.weight")
+  if (tensor.source.shape.size() < 2 || name.ends_with("_norm.weight") || name.ends_with("ffn_gate_inp.weight") ||
+      name == "position_embd.weight")
     return DType::f32;
   const auto values = static_cast<std::uint64_t>(block_layout(wanted).values);
   return tensor.cols() % values == 0 ? wanted : DType::f16;
@@ -91,6 +94,10 @@ class GgufPlanner {
       for (const GgufField& each : fields) set(out, each.key, value_of(each));
     set(out, "vocab_size", unsigned_of(c_.vocab));
     if (family_.heads.one_key) set(out, "attention.head_count_kv", 1u);
+    if (family_.mixture) {
+      set(out, "expert_count", unsigned_of(c_.experts));
+      set(out, "expert_used_count", unsigned_of(c_.experts_chosen));
+    }
     if (family_.heads.rotary) add_rotary(out);
     return out;
   }
@@ -98,11 +105,20 @@ class GgufPlanner {
   std::vector<GgufTensor> tensors(const TensorSource& source, const DecoderSpec& spec) {
     std::vector<GgufTensor> out;
     std::set<std::string> known;
+    std::map<std::string, std::vector<TensorInfo>> stacks;  // matrices of the experts, by the name of all
     const auto add = [&](const auto& part_list) {
-      for (const TensorPart& part : part_list.parts)
-        if (known.insert(part.name).second) out.push_back(tensor(source.find(part.name), part.name));
+      for (const TensorPart& part : part_list.parts) {
+        if (!known.insert(part.name).second) continue;
+        GgufTensor made = tensor(source.find(part.name), part.name);
+        const bool one_of_many = made.name.find("_exps.") != made.name.npos;
+        if (!one_of_many || stacks[made.name].empty()) out.push_back(made);
+        if (one_of_many) stacks[made.name].push_back(std::move(made.source));  // experts come in order
+      }
     };
     visit_parts(spec, c_.tied_head, {add, add, add});
+    for (GgufTensor& each : out)
+      if (const auto found = stacks.find(each.name); found != stacks.end())
+        each.source = stacked_experts(std::move(found->second));
     for (auto& [name, values] : factors())
       out.push_back({{.name = name, .shape = {values.size()}}, name, std::move(values)});
     return out;
@@ -113,7 +129,9 @@ class GgufPlanner {
     if (model_type == "mistral") model_type = "llama";  // as in the converter; a window is refused below
     std::string list;
     for (const GgufFamily& each : kGgufFamilies) {
-      if (each.mixture) continue;
+      // gpt-oss: its gates and ups alternate in stacks, and are published in MXFP4, which is not written.
+      if (std::any_of(each.of_layer.begin(), each.of_layer.end(), [](auto& t) { return t.order > GgufOrder::experts; }))
+        continue;
       if (each.model_type == model_type) return each;
       list += (list.empty() ? "" : ", ") + std::string(each.model_type);
     }
@@ -133,6 +151,7 @@ class GgufPlanner {
     const std::pair<std::string_view, int> sizes[] = {{"block_count", c_.layers},
                                                       {"embedding_length", c_.hidden},
                                                       {"feed_forward_length", c_.inner},
+                                                      {"expert_feed_forward_length", c_.expert_inner},
                                                       {"attention.head_count", c_.heads},
                                                       {"attention.head_count_kv", c_.kv_heads},
                                                       {"attention.sliding_window", window()}};
@@ -214,8 +233,9 @@ class GgufPlanner {
         stem.remove_prefix(std::min(end + 1, stem.size()));
         names = family_.of_layer;
       }
+      const std::string of_any = of_any_expert(stem);
       for (const GgufName& each : names) {
-        if (each.name != stem) continue;
+        if (each.name != of_any) continue;
         stored += std::string(each.stored) + whole.substr(dot);
         GgufTensor out{info, std::move(stored)};
         reorder(each.order, out.source);
@@ -224,6 +244,15 @@ class GgufPlanner {
     }
     throw Error(Error::Kind::unsupported, files_.tensors->where(info),
                 "GGUF's architecture " + std::string(family_.architecture) + " has no such tensor");
+  }
+
+  // "mlp.experts.#.up_proj" of "mlp.experts.3.up_proj"; other names as they are.
+  std::string of_any_expert(std::string_view stem) const {
+    constexpr std::string_view kExperts = "experts.";
+    const auto found = family_.mixture ? stem.find(kExperts) : stem.npos;
+    if (found == stem.npos) return std::string(stem);
+    const auto number = found + kExperts.size(), end = std::min(stem.find('.', number), stem.size());
+    return std::string(stem.substr(0, number)) + "#" + std::string(stem.substr(end));
   }
 
   // The inverse of GgufMapper::set_order: rows of the new file in terms of the checkpoint's.
@@ -279,7 +308,10 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
       {"a scale", a.embedding_scale == b.embedding_scale && a.residual_scale == b.residual_scale &&
                       a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale},
       {"a soft cap", a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap},
-      {"the tied head", a.tied_head == b.tied_head}};
+      {"the tied head", a.tied_head == b.tied_head},
+      {"the weights of the experts", a.router_kind == b.router_kind},
+      {"the number of experts", a.experts == b.experts && a.experts_chosen == b.experts_chosen},
+      {"which layers have experts", a.dense_layers == b.dense_layers}};
   for (const auto& [name, equal] : same)
     if (!equal) return name;
   return "a switch";

@@ -49,8 +49,8 @@ struct GgufPlan {
 // The type of the name that a command line gives, in upper or lower case. Error unsupported, with the list.
 DType gguf_type_named(std::string_view name);
 
-// The type of a tensor in the file: float32 for vectors, norms and learned positions, and float16 if a row is no whole
-// number of blocks, as the converter does.
+// The type of a tensor in the file: float32 for vectors, norms, routers and learned positions, and float16 if a row is
+// no whole number of blocks, as the converter does.
 DType gguf_stored_type(const GgufTensor& tensor, DType wanted);
 
 // Plans the file of a model folder, or of a GGUF file. Error unsupported, with the name, for a family, field, tensor or
@@ -113,12 +113,11 @@ QuantizeReport write_gguf_plan(const GgufPlan& plan, const Checkpoint& source, D
 }  // namespace detail
 
 /// Writes the model `source`, a folder or a GGUF file, to the GGUF file `target`. `type` names the type of matrices:
-/// q8_0, q4_0, float32 (f32), float16 (f16) or bfloat16 (bf16). Vectors, norms and learned positions are F32. A matrix
-/// whose rows are no whole number of blocks is F16. A GGUF file keeps its metadata.
-/// Memory: a few MiB of blocks, and the tokenizer.
-/// Errors: those of load_checkpoint and of reading every tensor. Error unsupported for another type, for a source that
-/// holds codes, and for a family, field or tokenizer that GGUF cannot express. Error invalid_request if the target
-/// exists. After an error the target is as it was before.
+/// q8_0, q4_0, float32 (f32), float16 (f16) or bfloat16 (bf16). Vectors, norms, routers and learned positions are F32.
+/// A matrix whose rows are no whole number of blocks is F16. A GGUF file keeps its metadata. Memory: a few MiB of
+/// blocks, and the tokenizer. Errors: those of load_checkpoint and of reading every tensor. Error unsupported for
+/// another type, for a source that holds codes, and for a family, field or tokenizer that GGUF cannot express. Error
+/// invalid_request if the target exists. After an error the target is as it was before.
 template <class Pool>
 QuantizeReport export_gguf(std::span<const Family> families, const std::filesystem::path& source,
                            const std::filesystem::path& target, std::string_view type, Pool& pool,
