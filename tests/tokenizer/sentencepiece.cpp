@@ -137,6 +137,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_name) {
       {small_sentencepiece("", proto_number(24, 1)), {"trainer_spec.treat_whitespace_as_suffix", "not supported"}},
       {small_sentencepiece("", proto_number(3, 4)), {"trainer_spec.model_type", "4 is not supported"}},
       {small_sentencepiece("", "", proto_bytes(2, "abc")), {"precompiled_charsmap", "too short"}},
+      {sound + proto_bytes(5, proto_bytes(2, "abc")), {"denormalizer_spec.precompiled_charsmap", "not supported"}},
       {small_sentencepiece("", "", blob), {"precompiled_charsmap", "wrong size"}},
       {small_sentencepiece("", "", proto_bytes(2, trie)), {"precompiled_charsmap", "NUL"}},
   };

@@ -172,6 +172,15 @@ inline void read_normalizer_spec(std::string_view message, const std::string& fi
   }
 }
 
+// Rules that change decoded text. Files have the message, empty.
+inline void refuse_denormalizer(std::string_view message, const std::string& file) {
+  const std::string where = file + ": denormalizer_spec";
+  ProtoReader reader(message, where);
+  for (ProtoReader::Field field; reader.next(field);)
+    if (field.number == 2 && !reader.text(field).empty())
+      throw Error(Error::Kind::unsupported, where + ".precompiled_charsmap", "is not supported");
+}
+
 // Checks the pieces as sentencepiece does. Spellings are checked where they are added to the vocabulary.
 inline void check_pieces(const std::string& file, const SentencePieceFile& model) {
   const auto refuse = [&](const std::string& what) { throw Error(Error::Kind::invalid_file, file + ": pieces", what); };
@@ -199,6 +208,7 @@ inline SentencePieceFile parse_sentencepiece(std::string_view bytes, const std::
     }
     if (field.number == 2) read_trainer(reader.text(field), file, out);
     if (field.number == 3) read_normalizer_spec(reader.text(field), file, out);
+    if (field.number == 5) refuse_denormalizer(reader.text(field), file);
   }
   if (out.pieces.empty()) throw Error(Error::Kind::invalid_file, file, "has no pieces: it is no SentencePiece model");
   check_pieces(file, out);
