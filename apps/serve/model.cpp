@@ -92,10 +92,10 @@ AdapterPlaces places_of(const Settings& settings) {
 
 }  // namespace
 
-Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
+Model::Model(const Settings& settings) : Model(settings, open(settings)) {}
 
-Model::Model(Settings settings, const tenon::ModelFiles& files)
-    : settings_(resolved(std::move(settings), files)),
+Model::Model(const Settings& settings, const tenon::ModelFiles& files)
+    : settings_(resolved(settings, files)),
       boot_(random_id()),
       adapters_(std::make_shared<AdapterNames>(places_of(settings_))),
       made_(make_engine(settings_, adapters_, steps_, files)),

@@ -36,7 +36,7 @@ struct PromptText {
 class Model {
  public:
   // Reads the model and the adapters that are to be loaded at once. Settings are resolved here.
-  explicit Model(Settings settings);
+  explicit Model(const Settings& settings);
 
   Service& service() { return *service_; }
   const Settings& settings() const { return settings_; }
@@ -105,7 +105,7 @@ class Model {
   const PairTemplate& pair_template();
 
  private:
-  explicit Model(Settings settings, const tenon::ModelFiles& files);
+  explicit Model(const Settings& settings, const tenon::ModelFiles& files);
 
   std::optional<ChatTemplate> find_chat_template();
   // RequestContext::adapter_from.

@@ -27,6 +27,25 @@ def long_function(head, lines, indent=""):
     return f"{indent}{head} {{\n" + f"{indent}  go();\n" * (lines - 2) + f"{indent}}}\n"
 
 
+def moved(text):
+    return list(style.check_moves.findings(style.blank(text)[0]))
+
+
+class Moves(unittest.TestCase):
+    def test_a_call_that_moves_and_reads(self):
+        for text in ("f(std::move(a), g(a));", "f(a.size(), std::move(a));", "A::A(B a) : A(std::move(a), open(a)) {}",
+                     "f(\n  std::move(a),\n  [a] { return 1; });", "f(1, g(std::move(a)), {a, 2});"):
+            with self.subTest(text):
+                self.assertEqual(moved(text), [(1, "a")])
+
+    def test_other_calls(self):
+        for text in ("f(std::move(a), g(b));", "f(std::move(a), b.a);", "f(std::move(a), \"a\");  // a", "g(a), f(std::move(a));",
+                     "list.emplace(a.name, std::move(a));", "std::make_shared<A>(a.name, std::move(a));", "f(std::move(a), b::a);",
+                     "for (int i = 0; i < a; i = g(std::move(a))) {}"):
+            with self.subTest(text):
+                self.assertEqual(moved(text), [])
+
+
 class Functions(unittest.TestCase):
     def test_where_one_begins_and_ends(self):
         for head, name in (
