@@ -4,6 +4,7 @@
 import collections
 import os
 import pathlib
+import zipfile
 
 import numpy
 import torch
@@ -41,6 +42,7 @@ def tensors():
         "bool": torch.tensor([True, False, True]),
         "scalar": torch.tensor(3.5),
         "empty": torch.zeros(0, 4),
+        "far_apart": torch.randn(2, 16)[:, 3:4],
     }
 
 
@@ -51,8 +53,18 @@ def main():
     torch.save(made, FOLDER / "archive.bin")
     torch.save(made, FOLDER / "archive_protocol_4.bin", pickle_protocol=4)
     torch.save(made, FOLDER / "before_1_6.bin", _use_new_zipfile_serialization=False)
+    torch.save(made, FOLDER / "before_1_6_protocol_4.bin", _use_new_zipfile_serialization=False, pickle_protocol=4)
+    newer = {name: made["whole"].to(getattr(torch, name)) for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32")}
+    parameter = torch.nn.Parameter(made["whole"])
+    parameter.note = "kept by torch with the parameter"
+    newer["parameter"] = parameter
+    torch.save(newer, FOLDER / "newer_types.bin")
+    save_file({name: tensor.detach().clone() for name, tensor in newer.items()}, FOLDER / "newer_types.safetensors")
     module = torch.nn.Linear(2, 2)
     torch.save(module.state_dict(), FOLDER / "module.bin")  # an OrderedDict with attributes
+    (FOLDER / "second_table.bin").write_bytes((FOLDER / "module.bin").read_bytes())
+    with zipfile.ZipFile(FOLDER / "second_table.bin", "a") as archive:
+        archive.writestr("module/more/data.pkl", b"N.")
     refused = {
         "expanded": {"a": made["whole"].expand(3, 6, 5)},
         "integer": {"a": made["whole"], "step": 3},
@@ -60,7 +72,7 @@ def main():
         "key": {3: made["whole"]},
         "nested": {"state_dict": {"a": made["whole"]}},
         "numpy": {"a": numpy.zeros(3)},
-        "float8": {"a": made["whole"].to(torch.float8_e4m3fn)},
+        "negative": {"a": torch.randn(4, dtype=torch.cfloat).conj().imag},
         "module": torch.nn.Linear(2, 2),
         "payload": {"a": Payload()},
         "ordered_payload": collections.OrderedDict([("a", made["whole"]), ("b", Payload())]),

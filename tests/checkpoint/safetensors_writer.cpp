@@ -156,4 +156,12 @@ BOOST_AUTO_TEST_CASE(shards_must_agree_on_what_they_say) {
   BOOST_TEST(!checkpoint.consists_of("c.safetensors"));
 }
 
+BOOST_AUTO_TEST_CASE(the_name_of_the_metadata_is_no_tensors) {
+  const Scratch scratch;
+  BOOST_TEST(mentions(refusal([&] {
+                        SafetensorsWriter(scratch / "a", {{"__metadata__", DType::f32, {1}}}, {});
+                      }),
+                      {"__metadata__"}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

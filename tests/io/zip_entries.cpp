@@ -19,16 +19,16 @@ std::string bytes(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// An archive of two files, "a" with "hello" and "b/c" with nothing.
+// An archive of two files, `first` with "hello" and "b/c" with nothing.
 struct Archive {
   std::uint16_t method = 0, flags = 0, parts = 0, extra = 0;  // extra: bytes in the header in front of a file
   bool wide = false;                                          // all sizes and offsets in Zip64 records
   std::uint32_t longer = 0;                                   // added to the raw size in the directory
-  std::string comment = {};
+  std::string comment = {}, first = "a";
 
   std::string text() const {
     std::string all, directory;
-    for (const auto& [name, content] : {std::pair<std::string, std::string>("a", "hello"), {"b/c", ""}}) {
+    for (const auto& [name, content] : {std::pair<std::string, std::string>(first, "hello"), {"b/c", ""}}) {
       const auto size = static_cast<std::uint32_t>(content.size()), at = static_cast<std::uint32_t>(all.size());
       all += "PK\3\4" + bytes<std::uint16_t>(45) + bytes(flags) + bytes(method) + std::string(8, '\0') + bytes(size) +
              bytes(size) + bytes(static_cast<std::uint16_t>(name.size())) + bytes(extra) + name +
@@ -93,6 +93,7 @@ BOOST_AUTO_TEST_CASE(other_archives_are_refused_by_name) {
   BOOST_TEST(mentions(refused(Archive{.parts = 1}.text()), {"parts"}));
   BOOST_TEST(mentions(refused(Archive{.longer = 1}.text()), {"a", "two sizes"}));
   BOOST_TEST(mentions(refused(Archive{.wide = true, .longer = 1}.text()), {"a", "two sizes"}));
+  BOOST_TEST(mentions(refused(Archive{.first = std::string(1025, 'n')}.text()), {"more than 1024 bytes"}));
 }
 
 BOOST_AUTO_TEST_CASE(damaged_archives_are_refused) {

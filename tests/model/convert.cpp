@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_model_keeps_tensors_and_small_files) {
     put(source.scratch, "pytorch_model.bin", layout);
     const ConvertReport report = convert(source.scratch);
     BOOST_TEST(!report.adapter);
-    BOOST_TEST(report.tensors == 18u);
+    BOOST_TEST(report.tensors == 19u);
     BOOST_TEST(report.shards == 1u);
     BOOST_TEST(report.files_left_out == std::vector<std::string>{"training_args.bin"},
                boost::test_tools::per_element());
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_model_keeps_tensors_and_small_files) {
     BOOST_TEST(names_in(source.scratch / "target") == names, boost::test_tools::per_element());
     BOOST_TEST(text_of(source.scratch / "target/config.json") == text_of(source.scratch / "source/config.json"));
     BOOST_CHECK(same(read_all(source.scratch / "target"), expected()));
-    BOOST_TEST(Checkpoint::open(source.scratch / "target").tensors().size() == 18u);
+    BOOST_TEST(Checkpoint::open(source.scratch / "target").tensors().size() == 19u);
   }
 }
 
@@ -97,12 +97,12 @@ BOOST_AUTO_TEST_CASE(shards_are_read_and_written) {
       {"weight_map", {{"whole", "pytorch_model-00001-of-00002.bin"}, {"weight", "pytorch_model-00002-of-00002.bin"}}}};
   source.scratch.write("source/pytorch_model.bin.index.json", index.dump());
   const ConvertReport report = convert(source.scratch, 256);
-  BOOST_TEST(report.tensors == 20u);
+  BOOST_TEST(report.tensors == 21u);
   BOOST_TEST(report.shards > 1u);
   BOOST_TEST(report.files_left_out.size() == 1u);
   const Checkpoint read = Checkpoint::open(source.scratch / "target");
   BOOST_TEST(read.shards() == report.shards);
-  BOOST_TEST(read.tensors().size() == 20u);
+  BOOST_TEST(read.tensors().size() == 21u);
   TensorFile all = read_all(source.scratch / "target");
   BOOST_TEST(all.tensors.erase("weight") + all.tensors.erase("bias") == 2u);
   BOOST_CHECK(same(all, expected()));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_is_one_file) {
   const std::vector<std::string> names = {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"};
   BOOST_TEST(names_in(source.scratch / "target") == names, boost::test_tools::per_element());
   BOOST_CHECK(same(read_all(source.scratch / "target"), expected()));
-  BOOST_TEST(Checkpoint::open(source.scratch / "target", "adapter_model").tensors().size() == 18u);
+  BOOST_TEST(Checkpoint::open(source.scratch / "target", "adapter_model").tensors().size() == 19u);
 }
 
 BOOST_AUTO_TEST_CASE(refusals_leave_no_folder) {
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(refusals_leave_no_folder) {
     BOOST_TEST(!std::filesystem::exists(source.scratch / "target"));
     return message;
   };
-  BOOST_TEST(mentions(refused([](const Scratch&) {}), {"pytorch_model.bin", "adapter_model.bin", "does not exist"}));
+  BOOST_TEST(mentions(refused([](const Scratch&) {}), {"source", "pytorch_model.bin", "adapter_model.bin"}));
   BOOST_TEST(mentions(refused([](const Scratch& s) {
                         put(s, "pytorch_model.bin", "archive.bin");
                         put(s, "model.safetensors", "expected.safetensors");
@@ -148,10 +148,27 @@ BOOST_AUTO_TEST_CASE(refusals_leave_no_folder) {
               nlohmann::json{{"weight_map", {{"whole", "part.bin"}, {"rows", name}}}}.dump());
     });
   };
-  BOOST_TEST(mentions(with_index("other.bin"), {"part.bin", "whole", "two files"}));
+  BOOST_TEST(mentions(with_index("other.bin"), {"part.bin", "in two files"}));
   BOOST_TEST(mentions(with_index("missing.bin"), {"missing.bin"}));
-  for (const char* name : {"../part.bin", "/etc/passwd", "..", ""})
-    BOOST_TEST(mentions(with_index(name), {"weight_map", "no name of a file"}), name);
+  for (const std::string name : {"../part.bin", "/etc/passwd", "..", "", "a\\b"})
+    BOOST_TEST(mentions(with_index(name), {"weight_map", "plain name"}), name);
+  BOOST_TEST(mentions(with_index(std::string("part.bin\0x", 10)), {"weight_map", "plain name"}));
+  for (const char* map : {R"({"weight": "part.bin", "x": "other.bin"})", R"({"x": "part.bin", "whole": "other.bin"})"})
+    BOOST_TEST(mentions(refused([map](const Scratch& s) {
+                          put(s, "part.bin", "module.bin");
+                          put(s, "other.bin", "archive.bin");
+                          s.write("source/pytorch_model.bin.index.json", "{\"weight_map\": " + std::string(map) + "}");
+                        }),
+                        {"weight_map: x", "does not hold"}));
+  BOOST_TEST(mentions(refused([](const Scratch& s) {
+                        put(s, "part.bin", "module.bin");
+                        put(s, "other.bin", "archive.bin");
+                        s.write("source/pytorch_model.bin.index.json",
+                                R"({"weight_map": {"weight": "other.bin", "bias": "part.bin"}})");
+                      }),
+                      {"weight_map: weight", "other.bin, which does not hold"}));
+  BOOST_TEST(mentions(refused([](const Scratch& s) { s.write("source/pytorch_model.bin.index.json", "{}"); }),
+                      {"weight_map", "missing"}));
   BOOST_TEST(mentions(refused([](const Scratch& s) {
                         std::string bytes = text_of(kCases / "before_1_6.bin");
                         bytes.replace(bytes.find("columns"), 2, "\xff\xfe");

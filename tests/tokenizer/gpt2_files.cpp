@@ -45,6 +45,17 @@ struct Case {
   void accepted() const { BOOST_CHECK_NO_THROW(Tokenizer::load(folder.path(), vocab_size)); }
 };
 
+// The message of an error; "" where there is none.
+template <class Act>
+std::string refusal(Act act) {
+  try {
+    act();
+    return "";
+  } catch (const tenon::Error& error) {
+    return error.what();
+  }
+}
+
 void refuse_vocab(const std::string& text, const std::vector<std::string>& words, Kind kind = Kind::invalid_file) {
   Case c;
   c.folder.write("vocab.json", text);
@@ -285,6 +296,30 @@ BOOST_AUTO_TEST_CASE(qwen2_reads_the_files_in_its_own_way) {
   BOOST_CHECK_EXCEPTION(make(nullptr, nullptr, "llama"), tenon::Error, [](const tenon::Error& error) {
     return error.where() == "config.json: model_type" && error.kind() == Kind::unsupported;
   });
+}
+
+// Without a class of its own the model_type implies one, and it may be one that cannot read these files.
+BOOST_AUTO_TEST_CASE(model_types_imply_classes) {
+  const auto with_model = [](const std::string& model) {
+    Case c;
+    c.folder.write("config.json", model);
+    return refusal([&] { Tokenizer::load(c.folder.path(), c.vocab_size); });
+  };
+  for (const char* type : {"gpt2", "opt", "starcoder2", "phi", "qwen2"})
+    BOOST_TEST(with_model(std::string(R"({"model_type": ")") + type + "\"}") == "", type);
+  for (const char* type : {"llama", "falcon", "bloom", "gpt_neox", "no_such_type"})
+    BOOST_TEST(with_model(std::string(R"({"model_type": ")") + type + "\"}").find("config.json: model_type") == 0,
+               type);
+  BOOST_TEST(with_model(R"({"model_type": "falcon", "tokenizer_class": "PreTrainedTokenizerFast"})") == "");
+}
+
+BOOST_AUTO_TEST_CASE(qwen2_strips_merge_rules) {
+  Case c;
+  c.folder.write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  c.folder.write("merges.txt", "#version: 0.2\n\n  a b \nab c\t\n\n");
+  BOOST_TEST(Tokenizer::load(c.folder.path()).encode("abc") == std::vector<tenon::TokenId>{257});
+  c.folder.write("tokenizer_config.json", "{}");
+  c.refused(Kind::invalid_file, {"merges.txt: line 2"});
 }
 
 // Files with random changes give a tokenizer or an Error.

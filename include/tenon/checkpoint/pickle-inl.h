@@ -36,7 +36,7 @@ class PickleReader {
   [[noreturn]] void refuse_code(unsigned char code) const {
     throw Error(Error::Kind::unsupported, where_,
                 "has the pickle instruction " + std::to_string(code) + " at byte " + std::to_string(at_ - 1) +
-                    ", which no table of tensors needs");
+                    ", which is not supported");
   }
 
   // ---- bytes
@@ -61,18 +61,18 @@ class PickleReader {
     return value;
   }
   // A signed number of `size` bytes, the least significant first.
-  std::int64_t long_number(std::size_t size) {
+  PickleValue long_number(std::size_t size) {
     const std::string_view digits = take(size);
-    if (size > sizeof(std::int64_t)) refuse("has a number of more than 64 bits");
+    if (size > sizeof(std::int64_t)) return {.kind = Kind::large, .text = digits};
     std::uint64_t value = size > 0 && (digits.back() & 0x80) != 0 ? ~std::uint64_t{0} : 0;
     for (std::size_t i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(digits[i]);
-    return static_cast<std::int64_t>(value);
+    return {.kind = Kind::integer, .number = static_cast<std::int64_t>(value)};
   }
 
   // ---- stack and values
 
   bool push(PickleValue value) {
-    if (pickle_.values.size() >= kMaxPickleValues) refuse("has more than 1000000 values");
+    if (pickle_.values.size() >= kMaxPickleValues) refuse("has more than 4000000 values");
     stack_.push_back(static_cast<std::uint32_t>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
     return true;
@@ -121,7 +121,7 @@ class PickleReader {
       case 'M':
         return push({.kind = Kind::integer, .number = number<std::uint16_t>()});
       case 0x8a:
-        return push({.kind = Kind::integer, .number = long_number(number<std::uint8_t>())});
+        return push(long_number(number<std::uint8_t>()));
       case 'G':
         take(sizeof(double));
         return push({.kind = Kind::real});
@@ -152,7 +152,7 @@ class PickleReader {
       case '}':
         return push({.kind = Kind::dict});
       case '(':
-        if (marks_.size() >= kMaxPickleValues) refuse("has more than 1000000 marks");
+        if (marks_.size() >= kMaxPickleValues) refuse("has more than 4000000 marks");
         marks_.push_back(stack_.size());
         return true;
       case 't':
@@ -239,7 +239,7 @@ class PickleReader {
 
   bool keep(std::size_t number) {
     top();
-    if (number > kMaxPickleValues) refuse("numbers more than 1000000 values");
+    if (number > kMaxPickleValues) refuse("numbers more than 4000000 values");
     if (number >= memo_.size()) memo_.resize(number + 1);
     memo_[number] = stack_.back();
     return true;

@@ -13,7 +13,7 @@
 namespace tenon {
 
 inline constexpr std::size_t kMaxPickleBytes = 64u << 20;
-inline constexpr std::size_t kMaxPickleValues = 1'000'000;
+inline constexpr std::size_t kMaxPickleValues = 4'000'000;
 
 /// A value of a pickle. Members that its kind does not use are empty.
 struct PickleValue {
@@ -21,6 +21,7 @@ struct PickleValue {
     none,
     boolean,     ///< number
     integer,     ///< number
+    large,       ///< an integer of more than 64 bits; text: its bytes, the least significant first
     real,        ///< its value is not kept
     text,        ///< text
     list,        ///< items

@@ -70,7 +70,7 @@ TENON_INLINE Checkpoint Checkpoint::open(const std::filesystem::path& folder, co
   if (!present(index))
     throw Error(Error::Kind::io, single, "the file does not exist, nor does " + index + detail::other_weights(folder));
   Checkpoint checkpoint(file_name_of(folder / index));
-  checkpoint.add_shards(folder, read_index(folder / index));
+  checkpoint.add_shards(folder, read_shard_map(folder / index));
   return checkpoint;
 }
 
@@ -101,7 +101,7 @@ TENON_INLINE void Checkpoint::add_file(const std::filesystem::path& path) {
 }
 
 // {"metadata": {"total_size": a hint, ignored}, "weight_map": {tensor: shard}}
-TENON_INLINE Checkpoint::ShardMap Checkpoint::read_index(const std::filesystem::path& path) {
+TENON_INLINE ShardMap read_shard_map(const std::filesystem::path& path) {
   const std::string file = file_name_of(path);
   const Json index = read_json_file(path, kMaxHeaderBytes, {.depth = 8, .values = kMaxTensors + 1000});
   const std::string where = file + ": weight_map";

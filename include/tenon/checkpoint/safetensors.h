@@ -16,6 +16,13 @@
 
 namespace tenon {
 
+/// Name of a tensor to the name of the file that holds it.
+using ShardMap = std::map<std::string, std::string, std::less<>>;
+
+/// Reads <stem>.safetensors.index.json, or an index of files of torch.save, which has the same form. Names of files are
+/// plain. Error invalid_file.
+ShardMap read_shard_map(const std::filesystem::path& index);
+
 /// The open files of a checkpoint and their checked layout. Move-only. Reading is thread-safe.
 class Checkpoint {
  public:
@@ -80,8 +87,6 @@ class Checkpoint {
   bool consists_of(std::string_view file_name) const;
 
  private:
-  using ShardMap = std::map<std::string, std::string, std::less<>>;  // tensor name to shard's file name
-
   explicit Checkpoint(std::string name) : name_(std::move(name)) {}
   void add_file(const std::filesystem::path& path);
   void add_shards(const std::filesystem::path& folder, const ShardMap& map);
@@ -93,8 +98,6 @@ class Checkpoint {
   void read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
   void read_transposed(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                        std::uint64_t first_col, std::uint64_t col_count, float* out) const;
-
-  static ShardMap read_index(const std::filesystem::path& path);
 
   std::string name_;
   std::vector<File> files_;

@@ -28,6 +28,7 @@ TENON_INLINE std::vector<TensorInfo> SafetensorsWriter::laid_out(std::vector<Ten
   std::uint64_t at = 0;
   for (TensorPlan& plan : plans) {
     std::uint64_t bytes = 0;
+    if (plan.name == "__metadata__") refuse(plan.name, "is no name of a tensor, but the format's own");
     if (!detail::byte_count(plan.shape, plan.dtype, bytes)) refuse(plan.name, "is no whole number of bytes below 2^61");
     tensors.push_back({std::move(plan.name), plan.dtype, std::move(plan.shape), at, at + bytes});
     at += bytes;

@@ -34,8 +34,9 @@ std::vector<TorchTensor> read_torch_file(const File& file);
 /// Gets bytes of a tensor, starting at byte `offset`.
 using TorchPiece = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-/// Reads the tensor in the row-major order of its shape: in pieces of 1 MiB, or in one if it is not contiguous. Error
-/// io as for File::read_at.
+/// Reads the tensor in the row-major order of its shape, in pieces of 1 MiB. Memory: a piece, and of a tensor that is
+/// not contiguous also what it spans, which is at most four times its size: one that spans more is read element by
+/// element, 0.6 us each. Error io as for File::read_at.
 void read_torch_tensor(const File& file, const TorchTensor& tensor, const TorchPiece& piece);
 
 }  // namespace tenon

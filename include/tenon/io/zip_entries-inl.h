@@ -23,6 +23,7 @@ class ZipReader {
     find_directory();
     if (count_ > kMaxZipEntries) refuse("the directory", "has more than 1000000 files");
     if (begin_ > end_ || count_ > (end_ - begin_) / kEntryBytes) refuse("the directory", "lies outside the archive");
+    if (end_ - begin_ > kMaxZipDirectory) refuse("the directory", "has more than 134217728 bytes");
     std::vector<ZipEntry> entries;
     entries.reserve(static_cast<std::size_t>(count_));
     for (std::uint64_t i = 0; i < count_; ++i) entries.push_back(next_entry(i));
@@ -104,10 +105,12 @@ class ZipReader {
     if (u32(record, 0) != kEntryMark) refuse(what, "does not begin with its mark");
     const std::uint64_t name_size = u16(record, 28), extra_size = u16(record, 30), comment_size = u16(record, 32);
     if (end_ - begin_ - kEntryBytes < name_size + extra_size + comment_size) refuse(what, "lies outside the directory");
+    if (name_size > kMaxZipName) refuse(what, "has a name of more than 1024 bytes");
     ZipEntry entry{.name = bytes(begin_ + kEntryBytes, name_size, what)};
     what = "file " + printable(entry.name);
     if (u16(record, 8) & 1) unsupported(what, "is encrypted");
-    if (u16(record, 10) != 0) unsupported(what, "is compressed; torch.save compresses nothing");
+    if (u16(record, 10) != 0)
+      unsupported(what, "is compressed, which torch.save never does; `unzip` it and pack it again with `zip -0 -r`");
     const std::string extra = bytes(begin_ + kEntryBytes + name_size, extra_size, what);
     std::array<std::uint64_t, 3> sizes = {u32(record, 24), u32(record, 20), u32(record, 42)};  // stored, raw, offset
     read_wide_sizes(extra, sizes, what);

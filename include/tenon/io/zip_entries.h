@@ -9,6 +9,8 @@
 namespace tenon {
 
 inline constexpr std::uint64_t kMaxZipEntries = 1'000'000;
+inline constexpr std::uint64_t kMaxZipDirectory = 128u << 20;  ///< bytes
+inline constexpr std::uint64_t kMaxZipName = 1024;             ///< bytes of a file's name
 
 /// A file in an archive, and its bytes [begin, end) from the start of the archive.
 struct ZipEntry {

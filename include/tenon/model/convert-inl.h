@@ -7,11 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "tenon/checkpoint/safetensors.h"
 #include "tenon/checkpoint/torch_file.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
-#include "tenon/io/fields.h"
-#include "tenon/io/json.h"
 #include "tenon/io/staged_folder.h"
 #include "tenon/model/convert.h"
 #include "tenon/tokenizer/unicode.h"
@@ -29,10 +28,11 @@ inline bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
-// The files of a folder that torch.save wrote, and the stem of their names.
+// Files of a folder that torch.save wrote, and the stem of the safetensors files that are made from them.
 struct TorchFiles {
-  std::string stem, index;              // index: the file that lists the others; empty: there is one
+  std::string stem, index;              // index: the file that lists the shards; empty if one file has the weights
   std::vector<std::string> names = {};  // sorted
+  ShardMap map = {};                    // of the index
 
   bool adapter() const { return stem == "adapter_model"; }
   bool reads(const std::string& name) const {
@@ -40,42 +40,47 @@ struct TorchFiles {
   }
 };
 
-inline std::vector<std::string> torch_names_of_index(const std::filesystem::path& path) {
-  const std::string name = file_name_of(path);
-  const Json json = read_json_file(path, kMaxHeaderBytes);
-  const Fields map = Fields(json, name).object("weight_map");
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : map.json().items()) {
-    const std::string value = map.string(tensor);
-    if (value.empty() || value.find('/') != value.npos || value == "." || value == "..")
-      map.refuse(tensor, "is no name of a file in this folder");
-    names.insert(value);
+inline TorchFiles torch_files_of(const std::filesystem::path& folder) {
+  if (is_model_file(folder))
+    throw Error(Error::Kind::invalid_request, file_name_of(folder), "is a file; name the folder that it is in");
+  for (const auto& [old_stem, stem] :
+       {std::pair("pytorch_model", "model"), std::pair("adapter_model", "adapter_model")}) {
+    const std::string single = std::string(old_stem) + ".bin", index = single + ".index.json";
+    const bool whole = is_there(folder / single);
+    if (!whole && !is_there(folder / index)) continue;
+    for (const char* end : {".safetensors", ".safetensors.index.json"})
+      if (is_there(folder / (stem + std::string(end))))
+        throw Error(Error::Kind::invalid_request, stem + std::string(end),
+                    "is there already; nothing is to be converted");
+    if (whole) return {.stem = stem, .index = "", .names = {single}};
+    TorchFiles files{.stem = stem, .index = index, .map = read_shard_map(folder / index)};
+    std::set<std::string> names;
+    for (const auto& [tensor, name] : files.map) names.insert(name);
+    files.names.assign(names.begin(), names.end());
+    return files;
   }
-  return {names.begin(), names.end()};
+  throw Error(Error::Kind::io, file_name_of(folder),
+              "has neither pytorch_model.bin nor adapter_model.bin, nor the .index.json of one of them");
 }
 
-inline TorchFiles torch_files_of(const std::filesystem::path& folder) {
-  for (const auto& [stem, target] :
-       {std::pair("pytorch_model", "model"), std::pair("adapter_model", "adapter_model")}) {
-    const std::string single = std::string(stem) + ".bin", index = single + ".index.json";
-    const bool whole = is_there(folder / single), parts = is_there(folder / index);
-    if (!whole && !parts) continue;
-    for (const char* end : {".safetensors", ".safetensors.index.json"})
-      if (is_there(folder / (target + std::string(end))))
-        throw Error(Error::Kind::invalid_request, target + std::string(end),
-                    "is there already; nothing is to be converted");
-    if (whole) return {.stem = target, .index = "", .names = {single}};
-    return {.stem = target, .index = index, .names = torch_names_of_index(folder / index)};
+// Error where a shard lacks a tensor that the index names.
+inline void check_torch_map(const TorchFiles& files, const std::vector<TorchShard>& shards) {
+  std::map<std::string_view, std::string_view> found;
+  for (const TorchShard& shard : shards)
+    for (const TorchTensor& tensor : shard.tensors) found.emplace(tensor.name, shard.file.name());
+  for (const auto& [tensor, name] : files.map) {
+    const auto place = found.find(tensor);
+    if (place == found.end() || place->second != file_name_of(name))
+      refuse_file(files.index + ": weight_map: " + printable(tensor),
+                  "is mapped to " + printable(name) + ", which does not hold it");
   }
-  throw Error(Error::Kind::io, "pytorch_model.bin",
-              "the file does not exist, nor does pytorch_model.bin.index.json or adapter_model.bin");
 }
 
 // Error where the names cannot be those of a safetensors file, or the tensors take far more room than their files.
 inline void check_torch_tensors(const std::vector<TorchShard>& shards) {
   constexpr std::uint64_t kMostCopies = 4, kSmall = 1u << 20;
   std::set<std::string_view> names;
-  std::uint64_t files = 0, bytes = 0;
+  std::uint64_t files = 0, bytes = 0;  // sizes
   for (const TorchShard& shard : shards) {
     files += shard.file.size();
     for (const TorchTensor& tensor : shard.tensors) {
@@ -115,6 +120,7 @@ TENON_INLINE ConvertReport convert_checkpoint(const std::filesystem::path& sourc
     shards.push_back({std::move(file), std::move(tensors)});
   }
   detail::check_torch_tensors(shards);
+  detail::check_torch_map(files, shards);
 
   std::vector<TensorPlan> plans;
   for (const detail::TorchShard& shard : shards)

@@ -20,9 +20,10 @@ struct ConvertReport {
 };
 
 /// Writes the model or the adapter of the folder `source` to the new folder `target`: pytorch_model.bin, the files of
-/// pytorch_model.bin.index.json, or adapter_model.bin. Each tensor keeps its name, type, shape and values. Tensors that
-/// share numbers, such as a tied head, are each written. The tokenizer and other small files are copied as they are.
-/// The pickles are read as data (torch_file.h). Memory: a tensor that is not contiguous, and some MiB.
+/// pytorch_model.bin.index.json, or the same of adapter_model. Each tensor keeps its name, type, shape and values.
+/// Tensors that share numbers, such as a tied head, are each written. The tokenizer and other small files are copied as
+/// they are. The pickles are read as data (torch_file.h). Memory: that of read_torch_tensor, and of the table of
+/// tensors.
 ///
 /// Errors: those of read_torch_file. Error invalid_request if the source has safetensors already, or if the target
 /// exists. Error unsupported if tensors share so much that they would take more than four times the files. After an

@@ -16,7 +16,8 @@
 
 namespace tenon::detail {
 
-inline void read_merges(const std::filesystem::path& path, const Spellings& spellings, MergeRules& out) {
+// strips: blanks around a rule and lines without one do not count, as in Qwen2's class.
+inline void read_merges(const std::filesystem::path& path, bool strips, const Spellings& spellings, MergeRules& out) {
   const std::string text = read_text_file(path, kMaxTokenizerFile);
   const std::string file = file_name_of(path);
   int number = 0;
@@ -26,6 +27,11 @@ inline void read_merges(const std::filesystem::path& path, const Spellings& spel
     at = newline + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);  // a Windows line end; the byte 0x0D itself has another spelling
     if (++number == 1 && line.starts_with("#version")) continue;
+    if (strips) {
+      line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+      line.remove_suffix(line.size() - std::min(line.find_last_not_of(" \t") + 1, line.size()));
+      if (line.empty()) continue;
+    }
     const MergeSource source{file + ": line " + std::to_string(number), "vocab.json"};
     const auto [left, right] = split_merge(line, source.where);
     add_merge(left, right, spellings, source, out);
@@ -51,12 +57,12 @@ inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std:
   const Json json = read_json_file(folder / "vocab.json", kMaxTokenizerFile);
   spellings.add_all(Fields(json, "vocab.json"));
   find_all_byte_tokens(spellings, out);
-  read_merges(folder / "merges.txt", spellings, out.merges);
   const TokenizerConfig read = read_tokenizer_config(folder);
   FieldLog log;
   const Fields config(read.members, read.file, {}, Error::Kind::invalid_file, &log);
   const TokenizerClass& which = class_beside_vocab(config, folder);
   const bool qwen2 = which.name == "Qwen2Tokenizer";
+  read_merges(folder / "merges.txt", qwen2, spellings, out.merges);
   if (qwen2) out.pipeline.normalizer = Normalizer({{NormalizerStep::Kind::nfc, {}, {}}});
   out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = qwen2 ? Pattern::qwen2 : Pattern::gpt2}});
   out.pipeline.lone_byte_level = !qwen2;

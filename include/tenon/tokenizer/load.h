@@ -6,17 +6,28 @@
 #include <system_error>
 
 #include "tenon/core/error.h"
+#include "tenon/io/fields.h"
 #include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/gpt2_files.h"
 #include "tenon/tokenizer/sentencepiece.h"
 #include "tenon/tokenizer/spellings.h"
+#include "tenon/tokenizer/tokenizer_config.h"
 #include "tenon/tokenizer/tokenizer_json.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon::detail {
 
+// Whether the folder's class reads tokenizer.model.
+inline bool names_reader_of_pieces(const std::filesystem::path& folder) {
+  const TokenizerConfig config = read_tokenizer_config(folder);
+  const Json model = read_json_if_exists(folder / "config.json");
+  if (config.members.value("tokenizer_class", Json()).is_null() && !model.contains("model_type")) return false;
+  return reads_pieces(tokenizer_class(Fields(config.members, config.file), folder));
+}
+
 // tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt, or
-// tokenizer.model.
+// tokenizer.model. Of a folder with all three, the class decides.
 inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const auto has = [&](const char* name) {
     std::error_code ignored;  // a folder that cannot be searched: opening the file reports why
@@ -27,8 +38,9 @@ inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std:
                 "must be from 1 to " + std::to_string(kMaxVocabulary) + ", is " + std::to_string(*vocab_size));
   if (has("tokenizer.json")) return read_tokenizer_json(folder, vocab_size);
   const bool vocabulary = has("vocab.json"), merges = has("merges.txt");
-  if (vocabulary && merges) return read_gpt2_files(folder, vocab_size);
-  if (has(kSentencePieceName)) return read_sentencepiece(folder, vocab_size);
+  const bool pieces = has(kSentencePieceName);
+  if (vocabulary && merges && !(pieces && names_reader_of_pieces(folder))) return read_gpt2_files(folder, vocab_size);
+  if (pieces) return read_sentencepiece(folder, vocab_size);
   if (vocabulary) throw Error(Error::Kind::io, "merges.txt", "is missing beside vocab.json; a tokenizer needs both");
   if (merges) throw Error(Error::Kind::io, "vocab.json", "is missing beside merges.txt; a tokenizer needs both");
   throw Error(Error::Kind::io, "tokenizer",

@@ -306,22 +306,28 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 
 // ---- beside vocab.json
 
-// The class that reads vocab.json and merges.txt. Classes that say nothing about their steps have GPT-2's.
+// Whether the class reads tokenizer.model.
+inline bool reads_pieces(const TokenizerClass& which) {
+  return which.name == "LlamaTokenizer" || which.name == "CodeLlamaTokenizer" || which.name == "GemmaTokenizer";
+}
+
+// The class that reads vocab.json and merges.txt. If no file says which, and for the classes that say nothing about
+// their steps, the steps are GPT-2's.
 inline const TokenizerClass& class_beside_vocab(const Fields& config, const std::filesystem::path& folder) {
   constexpr const char* kClass = "tokenizer_class";
   const Json json = read_json_if_exists(folder / "config.json");
   const Fields model(json, "config.json");
-  const auto known = [&](const ModelTokenizer& each) { return each.model_type == model.string("model_type", ""); };
-  const bool implied = std::any_of(std::begin(kModelTokenizers), std::end(kModelTokenizers), known);
-  // The model of an unknown model_type is refused with a better error.
-  const bool named = config.has(kClass) || model.has(kClass) || implied;
-  const TokenizerClass& which = named ? tokenizer_class(config, folder) : class_named("GPT2Tokenizer", config, kClass);
-  for (const char* each :
-       {"GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer", "PreTrainedTokenizer", "TokenizersBackend"})
-    if (which.name == each) return which;
+  const bool named = config.has(kClass) || model.has(kClass);
+  if (!named && !model.has("model_type")) return class_named("GPT2Tokenizer", config, kClass);
+  const TokenizerClass& which = tokenizer_class(config, folder);
+  const bool open = which.name == "PreTrainedTokenizer" || which.name == "TokenizersBackend";
+  if (which.name == "GPT2Tokenizer" || which.name == "CodeGenTokenizer" || which.name == "Qwen2Tokenizer" ||
+      (open && named))
+    return which;
   throw Error(Error::Kind::unsupported,
               config.has(kClass) ? config.where(kClass) : model.where(model.has(kClass) ? kClass : "model_type"),
-              std::string(which.name) + " does not read vocab.json with merges.txt; it needs tokenizer.json");
+              std::string(which.name) + " does not read vocab.json with merges.txt; it needs tokenizer.json" +
+                  (reads_pieces(which) ? " or tokenizer.model" : ""));
 }
 
 // Every field that can change the ids of a text is either supported or refused.
