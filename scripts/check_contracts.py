@@ -28,6 +28,8 @@ ELSEWHERE = {
 }
 # Concepts of the library's own. {(file, name): reason}
 OWN = {
+    ("include/tenon/core/concepts/scheduler_hooks.h", "IsFunction"): "a part of SchedulerHooksFit",
+    ("include/tenon/core/concepts/scheduler_hooks.h", "SchedulerHooksFit"): "hooks that would be ignored; it needs the concepts of the hooks",
     ("include/tenon/model/any_family.h", "ChoosesFamily"): "AnyFamily: one type for a list of families",
     ("include/tenon/schedule/any_scheduler.h", "PlansSteps"): "SchedulerPolicy without copyable, which depends on the class it guards",
     ("include/tenon/ops/cuda/columns.cuh", "HasColumns"): "layouts of the library that its kernels know",

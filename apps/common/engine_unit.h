@@ -112,7 +112,7 @@ MenuEntry menu_entry() {
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
                                tenon::Draft<tenon::SuffixDraft>, tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
-  static_assert(!caches_of<CacheP>.empty(), "the command line has a word for this cache");
+  static_assert(!caches_of<CacheP>.empty(), "the command line has no word for this cache: add it to caches_of");
   return {{word<WeightP>, head, Engine::DeviceP::name},
           caches_of<CacheP>,
           elements_of<CacheP>,

@@ -1,5 +1,6 @@
 #include "output.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,11 @@ void Output::flush() {
   while (!left.empty()) {
     const auto written = ::write(STDOUT_FILENO, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // another process made the pipe non-blocking
+      pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+      continue;
+    }
     if (written < 0 && errno == EPIPE) throw OutputClosed();
     if (written < 0) {
       throw tenon::Error(tenon::Error::Kind::io, "standard output",
@@ -54,7 +60,7 @@ namespace {
 
 void append_escape(std::string& out, unsigned unit) { out += "\\u" + tenon::hex_of(unit, 4); }
 
-// The character after the backslash in the short escape of c. 0 if c is written otherwise; \b and \f are, as \u.
+// The letter of the short escape of c in JSON; 0 if it has none here. \b and \f are written as \u0008 and \u000c.
 char short_escape(char32_t c) {
   switch (c) {
     case '"':

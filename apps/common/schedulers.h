@@ -14,10 +14,10 @@ namespace program {
 
 struct SchedulerOptions {
   int batch = 32;
-  int guests = 0;  // used by the fair scheduler
-  int token_budget = std::numeric_limits<int>::max();
-  int max_wait_ms = 50;  // used by the static scheduler
-  tenon::Order order = tenon::Order::arrival;
+  int guests = 0;                                      // used by the fair scheduler
+  int token_budget = std::numeric_limits<int>::max();  // not used by the static scheduler
+  int max_wait_ms = 50;                                // used by the static scheduler
+  tenon::Order order = tenon::Order::arrival;          // used by the continuous scheduler
   std::chrono::milliseconds patience = std::chrono::seconds(30);
 };
 

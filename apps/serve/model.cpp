@@ -108,7 +108,9 @@ Model::Model(const Settings& settings, const tenon::ModelFiles& files)
                           .max_best_of = settings_.max_best_of,
                           .max_n = settings_.max_n,
                           .default_new_tokens = settings_.default_max_new_tokens,
-                          .generation = generation_defaults(settings_, files)},
+                          .generation = generation_defaults(settings_, files),
+                          .drawing_temperature =
+                              settings_.generation_config ? tenon::drawing_temperature(*files.config) : 1},
                .base_names = settings_.served_model_names,
                .lenient = settings_.lenient,
                .parse_special = settings_.parse_special,

@@ -23,7 +23,21 @@ Options defaults(const std::string& generation) {
   return options;
 }
 
+float warm(const std::string& generation) {
+  const Scratch scratch;
+  scratch.write("config.json", "{}");
+  scratch.write("generation_config.json", generation);
+  return drawing_temperature(ConfigFile(scratch.folder()));
+}
+
 }  // namespace
+
+// For requests that ask for draws themselves: generate(do_sample=True) of transformers.
+BOOST_AUTO_TEST_CASE(the_temperature_of_draws_does_not_need_do_sample) {
+  BOOST_TEST(warm(R"({"temperature": 0.6})") == 0.6f);
+  BOOST_TEST(warm(R"({"do_sample": false, "temperature": 0.6})") == 0.6f);
+  BOOST_TEST(warm("{}") == 1);
+}
 
 // Expected: the values that GenerationConfig of transformers 4.57.1 reads from the same file.
 BOOST_AUTO_TEST_CASE(options_of_sampling_are_read) {

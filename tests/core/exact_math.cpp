@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(exp_is_within_one_ulp) {
     worst = std::max(worst, ulps(tenon::exact::exp(x), std::exp(static_cast<double>(x))));
   BOOST_TEST_MESSAGE("exp: worst " << worst << " ulp");
   BOOST_TEST(worst < 1.0);
-  BOOST_TEST(worst > 0.5);  // an exp that rounds correctly everywhere differs from this one, so the measure can fail
+  BOOST_TEST(worst > 0.5);  // not 0.5 at most: this exp is not correctly rounded, and ulps() sees that
 }
 
 BOOST_AUTO_TEST_CASE(exp_at_the_ends_of_its_range) {
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(exp_at_the_ends_of_its_range) {
   BOOST_TEST(std::isnan(exp(-std::numeric_limits<float>::quiet_NaN())));
 }
 
-// Weights never exceed that of a likelier token: the order of the filters depends on it.
+// A less likely token never gets a larger weight. The filters of sampling rely on it.
 BOOST_AUTO_TEST_CASE(exp_is_monotone_below_zero) {
   float last = 2;
   for (std::uint32_t bits = 0x80000000u; bits < 0xC2B00000u; bits += 97) {  // -0 down to -88

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_minutes_budget_is_there_at_once_and_comes_back_evenly) {
   BOOST_TEST(budget.remaining(kStart + 1h) == 60);  // no more than a minute's
 }
 
-// Over any time no more is used than it allows: limit x (minutes + 1).
+// In m minutes at most limit x (m + 1) is used: a full account, and what is added to it.
 BOOST_AUTO_TEST_CASE(the_rate_holds_whatever_comes) {
   MinuteBudget budget(100);
   std::int64_t used = 0;

@@ -1,4 +1,4 @@
-// What clients read of the same answer, whole and streamed: the same text, the same tokens, in both dialects.
+// A whole answer and a streamed one have the same text and tokens, in each API.
 #include <boost/test/unit_test.hpp>
 
 #include <memory>

@@ -50,6 +50,12 @@ struct Generous : GatheredLoRA {  // to rows that asked for none
     }
   }
 };
+struct FewGroups : SegmentedLoRA {  // has room for sixteen
+  void arrange(Rows rows, AdapterGroups& out) const {
+    SegmentedLoRA::arrange(rows, out);
+    if (out.groups.size() > 16) out.groups.resize(16);
+  }
+};
 struct Backwards : SegmentedLoRA {
   void arrange(Rows rows, AdapterGroups& out) const {
     SegmentedLoRA::arrange(rows, out);
@@ -87,6 +93,7 @@ BOOST_AUTO_TEST_CASE(our_adapter_policies_obey) {
 BOOST_AUTO_TEST_CASE(wrong_adapter_policies_are_caught) {
   BOOST_TEST(breaks(adapter_laws<EverySecond>(), "in exactly one group"));
   BOOST_TEST(breaks(adapter_laws<Twice>(), "in exactly one group"));
+  BOOST_TEST(breaks(adapter_laws<FewGroups>(), "in exactly one group"));
   BOOST_TEST(breaks(adapter_laws<Spreads>(), "that of each of its rows"));
   BOOST_TEST(breaks(adapter_laws<Generous>(), "stands in no group"));
   BOOST_TEST(breaks(adapter_laws<Backwards>(), "the rows of a group ascend"));

@@ -1,4 +1,4 @@
-// The CPU obeys the laws of devices, and each law is broken by a device that is made to break it.
+// The CPU obeys the laws of devices. Devices that break three of them are caught.
 #include "tenon/testing/device_laws.h"
 
 #include <boost/test/unit_test.hpp>

@@ -55,23 +55,24 @@ CallsForm calls_form(const ToolChoice& choice, const AnswerStyle& style) {
   return form;
 }
 
+// Replaces each schema that cannot be compiled alone by {"type": "object"}, unless the function is strict or forced:
+// then it throws. One compilation may take ConstraintLimits::time of CPU time. Those here begin within it: what is not
+// compiled by then counts as refused, or is left to the compilation of all.
 void loosen(CallConstraints& constraints, ToolChoice& choice, const AnswerStyle& style) {
-  // One compilation may take ConstraintLimits::time of CPU time. All compilations of a request together take little
-  // more.
   const auto until = tenon::constrain::thread_cpu_time() + tenon::constrain::ConstraintLimits{}.time;
   for (FunctionTool& each : choice.functions) {
     ToolChoice alone = choice;
     alone.functions = {each};
     const bool may_be_loose = !each.strict && !choice.is_forced();
     try {
-      if (!may_be_loose || tenon::constrain::thread_cpu_time() < until) {
+      if (tenon::constrain::thread_cpu_time() < until) {
         constraints.make(calls_form(alone, style));
         continue;
       }
     } catch (const Refused&) {
       if (!may_be_loose) throw;
     }
-    each.parameters = R"({"type": "object"})";
+    if (may_be_loose) each.parameters = R"({"type": "object"})";
   }
 }
 

@@ -15,8 +15,8 @@ namespace program {
 // A log-probability as answers have it. JSON has no infinities: a token that is ruled out has -9999.
 inline double finite_logprob(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
 
-// The bytes that a text stands for as OpenAI spells a token that is no text of its own, as in `bytes:\xe2\x98`. None:
-// it is no such text.
+// Reads OpenAI's spelling of a token that is no whole character, `bytes:\xe2\x98`, and returns its bytes. None for
+// other texts.
 std::optional<std::string> bytes_spelled_by(std::string_view text);
 
 // `top_logprobs` of a completion's token: an object from texts to log-probabilities. The chosen one is always among

@@ -13,7 +13,7 @@ namespace serve {
 
 // Roles of a key, as bits of a set: each opens routes.
 enum Role : unsigned {
-  kServeRole = 1U << 0,    // what answers requests for text
+  kServeRole = 1U << 0,    // generation, embeddings, classes, ranks and tokens
   kAdminRole = 1U << 1,    // loading and unloading of adapters
   kMetricsRole = 1U << 2,  // what tells about the load
   kEveryRole = kServeRole | kAdminRole | kMetricsRole,
@@ -30,12 +30,12 @@ struct KeyTerms {
 };
 
 // A key is one or more of A-Z a-z 0-9 . _ ~ + / = -, which a header carries as they stand: no % (it may be decoded on
-// its way), no space. Nothing that is thrown here says a key.
+// its way), no space. No error says a key.
 class ApiKeys {
  public:
   ApiKeys() = default;  // none: no request has a good key
 
-  // tenon::Error, invalid_request, which says which of the list is wrong.
+  // tenon::Error invalid_request names a wrong key by its place in the list.
   explicit ApiKeys(const std::vector<std::string>& keys);
 
   // A line is a key and then its terms, as in `KEY name=team-a roles=serve,metrics requests-a-minute=60`. Empty
@@ -48,7 +48,7 @@ class ApiKeys {
   std::size_t count() const { return hashes_.size(); }
 
   // The values of the headers Authorization ("Bearer KEY") and X-Api-Key, empty where absent: one good key is enough.
-  // The time depends on the length of what came alone: not on the keys, nor on which of them it is.
+  // The time depends on the lengths of both values and on the number of keys, not on the keys or on which one it is.
   bool accepts(std::string_view authorization, std::string_view x_api_key) const {
     return number(authorization, x_api_key) != 0;
   }

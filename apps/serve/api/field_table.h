@@ -61,8 +61,8 @@ enum Place : std::uint64_t {
   kConversation = kChat | kTokenize | kTemplate,
 };
 
-// honoured: it does what its peers say; `same_as` names the field whose spelling it is.
-// refused: but for neutral values, with `advice`. inert: it changes no answer by definition, whatever its value.
+// honoured: it works as in the servers that `peers` lists; `same_as` names the field that it is another name of.
+// refused: an error with `advice`, unless its value is neutral. inert: by definition it changes no answer.
 enum class FieldClass { honoured, refused, inert };
 
 struct Field {
@@ -70,8 +70,8 @@ struct Field {
   std::uint64_t places;
   FieldClass kind;
   std::string_view same_as;
-  // Values of a refused field that ask for nothing: a JSON list, in addition to null, false, "", [] and {}; behind '='
-  // it and null alone.
+  // JSON list of the values that a refused field may have, beside null, false, "", [] and {}. After '=' only null and
+  // the listed ones.
   std::string_view neutral;
   std::string_view advice;
   std::string_view peers;

@@ -2,8 +2,8 @@
 
 namespace serve {
 
-void take_generation_defaults(const RequestFields& request, const std::optional<tenon::Options>& defaults,
-                              tenon::Options& options) {
+void take_generation_defaults(const RequestFields& request, const RequestLimits& limits, tenon::Options& options) {
+  const std::optional<tenon::Options>& defaults = limits.generation;
   if (!defaults) return;
   const auto take = [&](const char* name, auto member) {
     if (!request.has(name)) options.*member = (*defaults).*member;
@@ -16,8 +16,7 @@ void take_generation_defaults(const RequestFields& request, const std::optional<
   if (!request.has("do_sample")) {
     take("temperature", &tenon::Options::temperature);
   } else if (!request.has("temperature")) {
-    const float warm = defaults->temperature > 0 ? defaults->temperature : 1;
-    options.temperature = request.boolean("do_sample", false) ? warm : 0;
+    options.temperature = request.boolean("do_sample", false) ? limits.drawing_temperature : 0;
   }
 }
 

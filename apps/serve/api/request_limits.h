@@ -19,6 +19,7 @@ struct RequestLimits {
   int max_alternatives = 20;                      // to each token
   int default_new_tokens = 0;                     // LoRAX's routes, where a request names no length; 0: what is left
   std::optional<tenon::Options> generation = {};  // of generation_config.json: defaults in place of the API's own
+  float drawing_temperature = 1;                  // of generation_config.json, for `do_sample: true`
 };
 
 inline constexpr std::size_t kMostChoicesOfABody = 128;  // prompts times n

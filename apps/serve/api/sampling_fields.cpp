@@ -56,7 +56,7 @@ tenon::Options options_of(const RequestFields& f, const RequestLimits& limits) {
   o.priority = f.integer_or("priority", 0, std::numeric_limits<int>::min());
   o.cache_salt = f.string("cache_salt").value_or("");
   o.min_new_tokens = f.integer_or("min_tokens", 0, 0);
-  take_generation_defaults(f, limits.generation, o);
+  take_generation_defaults(f, limits, o);
   o.n = f.integer_or("n", 1, 1, limits.max_n);
   o.stop = stop_of(f, limits);
   return o;

@@ -1,5 +1,5 @@
 // Experts in GGUF files. A file stacks one kind of matrix of all experts in one tensor; transformers has a tensor for
-// each expert, or, in gpt-oss, one whose rows alternate between gate and up.
+// each expert, or, in gpt-oss, one tensor [experts, inputs, 2 n] whose columns alternate between gate and up.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,7 @@ TensorInfo stacked_experts(std::vector<TensorInfo> experts);
 TensorInfo turned_stack(TensorInfo stack);
 
 // Two stacks of the same shape [stack, n, inputs] as one, [stack, inputs, 2 n]: outputs of `even` and of `odd` in turn.
-// Biases [stack, n] become [stack, 2 n]. The tensor has the names of `even`.
+// Biases [stack, n] become [stack, 2 n]. The tensor has the name of `even`.
 TensorInfo alternate_stacks(TensorInfo even, TensorInfo odd);
 
 }  // namespace tenon::detail

@@ -16,8 +16,9 @@
 
 namespace tenon {
 
-/// Splits tensors into files of at most `limit` bytes, in the given order. One file is called <stem>.safetensors; of
-/// several, each is <stem>-00001-of-0000N.safetensors, and <stem>.safetensors.index.json lists their tensors.
+/// Splits tensors, in the given order, into files with at most `limit` bytes of data. One file is called
+/// <stem>.safetensors; of several, each is <stem>-00001-of-0000N.safetensors, and <stem>.safetensors.index.json lists
+/// their tensors.
 class ShardedWriter {
  public:
   static constexpr std::uint64_t kShardBytes = 5'000'000'000;  ///< as transformers 4 writes

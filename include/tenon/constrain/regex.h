@@ -1,4 +1,5 @@
-// Converts regular expressions of ECMA-262 (with flag u, over characters) to expressions over bytes.
+// Converts regular expressions of ECMA-262 to expressions over bytes. Characters are code points, as with flag u; the
+// syntax of Annex B.1.2 is accepted, too.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -387,7 +388,8 @@ class RegexReader {
     char32_t value = 0;
     for (int i = 0; i < count; ++i, ++at_) {
       const int digit = more() ? hexadecimal_digit(pattern_[at_]) : -1;
-      if (digit < 0) invalid(start, "this escape needs " + std::to_string(count) + " hexadecimal digits");
+      if (digit < 0)
+        invalid(start, "this escape needs " + std::to_string(count) + " hexadecimal digit" + (count == 1 ? "" : "s"));
       value = value << 4 | static_cast<char32_t>(digit);
     }
     return value;

@@ -158,7 +158,8 @@ TENON_INLINE std::vector<TokenId> Vocabulary::split(std::string_view text) const
 
 TENON_INLINE std::vector<TokenId> Vocabulary::encoded(std::string_view text) const {
   if (!tokenizer_ || text.empty()) return {};
-  // SentencePiece puts a space in front of what it encodes. The second time, that is a line break, not the text.
+  // SentencePiece puts a space in front of what it encodes. If that changes the text, the second try has a line break
+  // in front, which takes the space.
   for (const char* before : {"", "\n"}) {
     std::vector<TokenId> ids;
     try {
@@ -182,8 +183,8 @@ TENON_INLINE int Vocabulary::characters(TokenId id) const {
 }
 
 TENON_INLINE int Vocabulary::most_characters(int most) const {
-  const auto behind = std::upper_bound(counts_.begin(), counts_.end(), most);
-  return behind == counts_.begin() ? 0 : *std::prev(behind);
+  const auto above = std::upper_bound(counts_.begin(), counts_.end(), most);
+  return above == counts_.begin() ? 0 : *std::prev(above);
 }
 
 TENON_INLINE void Vocabulary::keep(const std::vector<std::string>& tokens) {

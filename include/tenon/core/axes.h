@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/concepts/scheduler_hooks.h"
 
 namespace tenon {
 
@@ -13,6 +14,10 @@ struct Scheduler {
   static_assert(SchedulerPolicy<P>,
                 "tenon: Scheduler<P> got a type that is no scheduler; it needs to be copyable and to have "
                 "void plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
+  static_assert(
+      !SchedulerPolicy<P> || detail::SchedulerHooksFit<P>,
+      "tenon: the policy of Scheduler<P> has a victim or served of another type than the engine calls: "
+      "SeqId victim(const QueueState&), void served(std::span<const Served>); see docs/policies.md#scheduler");
 };
 
 /// Where keys and values live: PagedKV by default.
@@ -106,7 +111,7 @@ struct choice_of {
   using policy = P;
 };
 template <class P>
-struct choice<Scheduler<P>> : choice_of<scheduler_axis, P, SchedulerPolicy<P>> {};
+struct choice<Scheduler<P>> : choice_of<scheduler_axis, P, SchedulerPolicy<P> && SchedulerHooksFit<P>> {};
 template <class P>
 struct choice<Cache<P>> : choice_of<cache_axis, P, CachePolicy<P>> {};
 template <class P>

@@ -44,7 +44,7 @@ struct OperandTiles {
 /// The operand of products with a matrix W: rows of floats, or W::Operand.
 template <class W>
 struct OperandOf {
-  using Result = MatrixView<float>;  ///< written by the op before, which rounds
+  using Result = MatrixView<float>;  ///< what the op before the product writes; W::Operand if that op rounds
   using Input = MatrixView<const float>;
 };
 template <NamesOperand W>

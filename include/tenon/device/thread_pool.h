@@ -28,11 +28,11 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  /// Begin of a thread's own part of 0..count-1: of the items in split(), of the pieces in share().
+  /// First index of part `part` where 0..count-1 is cut evenly among the threads.
   int part_begin(int count, int part) const;
 
   /// Calls job(part) once for each part 0..threads-1 and returns when all have returned. A free thread takes the next
-  /// part, so the caller never waits for a thread that has no core. The pool runs one job at a time: do not call from
+  /// part, so a thread that has not begun delays no part. The pool runs one job at a time: do not call from
   /// two threads or from within a job. An exception of a part is rethrown here after all parts have returned.
   template <class Job>
   void run(Job&& job) {
@@ -67,7 +67,7 @@ class ThreadPool {
   }
 
   /// Cuts 0..count-1 into pieces of at most `grain` and calls body(begin, end, thread), one call at a time per thread.
-  /// Each thread takes the pieces of its own contiguous part in order, so that its prefetches are for itself, then
+  /// Each thread takes the pieces of its own contiguous part in order, so that it prefetches what it reads itself, then
   /// pieces that other threads have left. With one thread, all of it is one piece.
   template <class Body>
   void share(int count, int grain, Body&& body) {
@@ -96,7 +96,7 @@ class ThreadPool {
   }
 
  private:
-  // About 50 us at 4 GHz (a pause takes some 40 cycles): longer than the gaps within a step.
+  // A pause takes some 40 cycles: 40 us at 4 GHz, longer than the gaps within a step.
   static constexpr int kSpins = 4000;
 
   static void pause() {

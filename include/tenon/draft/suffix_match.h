@@ -1,4 +1,4 @@
-// Where the end of a text stands in another one.
+// Finds the longest suffix of a text in another text.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tenon::detail {
 
-/// How many tokens before their ends two texts have in common; at most `most`.
+/// Length of the common suffix of two texts, at most `most`.
 inline std::size_t common_end(std::span<const TokenId> a, std::span<const TokenId> b, std::size_t most) {
   most = std::min({most, a.size(), b.size()});
   std::size_t same = 0;
@@ -16,8 +16,8 @@ inline std::size_t common_end(std::span<const TokenId> a, std::span<const TokenI
   return same;
 }
 
-/// Finds the longest end of `text`, of at least `fewest` tokens, in `in`, and returns the place after it; 0: nowhere.
-/// The latest place if several ends are equally long. Agreement beyond `longest` tokens is not looked for.
+/// Finds in `in` the longest suffix of `text` that has `fewest` to `longest` tokens, and returns the place after it; 0
+/// if there is none. The last one counts, if several are as long.
 inline std::size_t after_longest_end(std::span<const TokenId> text, std::span<const TokenId> in, int fewest,
                                      int longest) {
   if (text.empty()) return 0;

@@ -55,12 +55,12 @@ class AnswerBuffer {
   bool posted = false;
 
   // ---- the writing end: the service's thread
-  // Calls the callback, unless it has thrown. Returns what it throws now: the request fails so. Not under the lock: a
-  // callback may cancel or drop its own answer.
+  // Calls the callback, unless an earlier call threw. Returns what this call throws, with which the request fails. The
+  // lock is not held: a callback may cancel or drop its own answer.
   std::optional<Failure> call(const Event& event);
 
-  // Gives the event to the reader, after call(). The last one of a request whose callback has thrown is the error that
-  // it threw. True: the reader is slow, hold the request.
+  // Queues the event for the reader, after call(). If the callback has thrown, the last event becomes that error.
+  // Returns true if the queue is full now: hold the request.
   bool put(Event event);
 
   // Ends the answer without an event: there was no memory for one.
@@ -82,7 +82,8 @@ class AnswerBuffer {
     bool wakes = false;          // there is room again: post the answer
   };
 
-  // Where there is none, sleeps until `enough` events are there, or half of the limit.
+  // Takes the oldest event. If there is none, sleeps until `enough` of them are there, or half of the limit, or the
+  // answer has ended, or it is `until`.
   Taken take(TimePoint until, std::size_t enough);
 
   void cancel();

@@ -32,20 +32,20 @@ class OpenSequences {
   std::uint64_t tokens() const { return tokens_; }      ///< that were picked so far
   std::uint64_t accepted() const { return accepted_; }  ///< of these, tokens that had been guessed
 
-  /// A text of a group (DraftState::group) that has ended.
+  /// An ended text that belongs to a group (DraftState::group).
   struct EndedText {
-    std::vector<TokenId> tokens;  ///< the prompt and the answer; of choices but the first, the end of the prompt
+    std::vector<TokenId> tokens;  ///< prompt and answer; choices after the first have the end of the prompt
     int prompt_tokens;
     std::string group, cache_salt;
   };
   /// The texts that ended since the last call.
   std::vector<EndedText> take_ended() { return std::exchange(ended_, {}); }
 
-  /// Takes all sequences of a request, or none where it throws. They go on after PreparedRequest::begun.
+  /// Adds all sequences of a request, or none if it throws. They continue from PreparedRequest::begun().
   void open(RequestId id, const PreparedRequest& request, const Tokenizer* tokenizer, const std::vector<TokenId>& eos,
             LedgerRef ledger);
 
-  /// As Engine::snapshot and progress. fingerprint: of the engine, long.
+  /// As Engine::snapshot and progress. fingerprint: Engine::full_fingerprint().
   Snapshot snapshot(RequestId request, const std::string& fingerprint) const;
   AnswerProgress progress(RequestId request, const std::string& fingerprint) const;
 
@@ -78,7 +78,7 @@ class OpenSequences {
 
   void remove(SeqId seq, LedgerRef ledger);
 
-  // Whether `f` holds for any sequence of the request. It is called for all.
+  // Calls `f` for every sequence of the request. Returns whether any call returned true.
   bool for_all(RequestId request, const std::function<bool(SeqId)>& f);
 
   std::unique_ptr<SequenceQueue> queue_;

@@ -55,11 +55,12 @@ class PreparedRequest {
   void set_lease(AdapterLease lease);
 
   /// Chooses the classification head: that of the lease, else `head`, the model's own (null: it has none). Call it
-  /// after set_lease(). Error invalid_request for a classification without a head, for text of an adapter that
-  /// classifies, and for both of one for embeddings (AdapterLease::task).
+  /// after set_lease(). Error invalid_request for a classification without a head, for text by an adapter that
+  /// classifies, and for text or a classification by an adapter for embeddings (AdapterLease::task).
   void set_head(std::shared_ptr<const ClassifierHead> head);
 
-  /// Begins the receipt that Options::receipt asks for. Call it after set_lease(). fingerprint: of the engine, long.
+  /// Begins the receipt that Options::receipt asks for. Call it after set_lease(). fingerprint:
+  /// Engine::full_fingerprint().
   void begin_receipt(const std::string& fingerprint);
   /// The receipt as far as it is known before the first token; null: none is asked for.
   const std::shared_ptr<const Receipt>& receipt() const { return receipt_; }
@@ -81,14 +82,14 @@ class PreparedRequest {
 
   explicit PreparedRequest(Request request) : request_(std::move(request)) {}
 
-  // Names all that the keys and values before adapters_from_, or all of them, depend on beside the tokens: adapters,
-  // positions that stretch with the prompt, the salt.
+  // Names what keys and values depend on beside the tokens: the salt, the prompt's length if positions depend on it,
+  // and adapters that act from the first token on.
   std::string cache_identity() const;
 
   Request request_;  // without text: input_ids holds the prompt
   bool positions_depend_on_prompt_ = false;
-  // First position with the lease's adapters: 0, or the first token of the last invocation in the prompt. None: an
-  // activated LoRA is not invoked.
+  // First position where the lease's adapters act: 0, or for an activated LoRA its last invocation in the prompt. None
+  // if that is not invoked.
   std::optional<int> adapters_from_ = 0;
   std::optional<TokenId> pad_;  // ModelConfig::pad
   std::shared_ptr<const std::vector<TokenId>> prediction_;

@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-/// GPT-2 without a factor of the scores, whose "local" layers have a window.
+/// GPT-2 with unscaled scores of attention. Layers of type "local" have a window.
 struct GptNeo {
   static constexpr std::string_view model_type = "gpt_neo";
   static constexpr std::string_view name_prefix = "transformer.";

@@ -72,12 +72,13 @@ Violations adapter_laws(const P& policy = {}) {
     if (!P::adds_at_runtime) return broken;
     try {
       Random random(5);
-      std::array<AdapterSet, 4> sets;
+      std::array<AdapterSet, 64> sets;
       AdapterGroups out;  // holds the groups of the step before, as in an engine
       for (int step = 0; step < 400; ++step) {
         detail::RowSets rows;
-        const int kinds = random.between(0, 4);
-        for (int i = random.between(0, 6); i > 0; --i) {  // sequences of one row or several
+        const bool crowd = step % 20 == 0;
+        const int kinds = random.between(0, crowd ? 64 : 4);
+        for (int i = random.between(0, crowd ? 200 : 6); i > 0; --i) {  // sequences of one row or several
           const int set = random.between(0, kinds);
           const int count = random.between(0, 2) == 0 ? random.between(2, 20) : 1;
           rows.insert(rows.end(), static_cast<std::size_t>(count),

@@ -186,7 +186,8 @@ class CacheTrial {
       first += held - start;
     }
     const std::size_t entries = P::table_entries(shape_, rows_);
-    table_.assign(entries + 4, kGuard);
+    constexpr std::size_t kGuards = 4096;  // a view that counts wrongly is caught before it harms the heap
+    table_.assign(entries + kGuards, kGuard);
     const View v = P::view(shape_, tokens_, ledger_, rows_, memory_.data(), std::span(table_).first(entries));
     note(broken_,
          std::all_of(table_.begin() + static_cast<std::ptrdiff_t>(entries), table_.end(),

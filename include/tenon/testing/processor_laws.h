@@ -29,6 +29,9 @@ struct ProcessorCall {
     for (int i = 0; i < vocab; ++i) logits.push_back(static_cast<float>(random.between(-8000, 8000)) / 500);
     for (int i = random.between(1, 12); i > 0; --i) prompt.push_back(random.between(0, vocab - 1));
     for (int i = random.between(0, 12); i > 0; --i) generated.push_back(random.between(0, vocab - 1));
+    // The first and the last token are where an index is wrong by one.
+    prompt.front() = random.between(0, 1) * (vocab - 1);
+    if (!generated.empty() && random.between(0, 1) == 0) generated.back() = random.between(0, 1) * (vocab - 1);
   }
 
   template <class F>

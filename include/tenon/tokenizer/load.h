@@ -27,7 +27,7 @@ inline bool names_reader_of_pieces(const std::filesystem::path& folder) {
 }
 
 // tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt, or
-// tokenizer.model. Of a folder with all three, the class decides.
+// tokenizer.model. The class decides if a folder has all three.
 inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const auto has = [&](const char* name) {
     std::error_code ignored;  // a folder that cannot be searched: opening the file reports why

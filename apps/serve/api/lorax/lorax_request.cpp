@@ -49,7 +49,7 @@ void read_sampling(const RequestFields& f, const RequestLimits& limits, Generate
   const bool shaped = o.temperature != 1 || o.top_k > 0 || o.top_p < 1 || o.typical_p < 1 || o.min_p > 0;
   out.sampling = (f.boolean("do_sample", false) || shaped) && o.temperature > 0;
   if (limits.generation) {
-    take_generation_defaults(f, limits.generation, o);
+    take_generation_defaults(f, limits, o);
     out.sampling = o.temperature > 0;
   }
   if (!out.sampling) o.temperature = 0;

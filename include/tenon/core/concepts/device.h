@@ -34,9 +34,9 @@ concept MovesValues = requires(D& device, std::span<const T> few, const T* value
 
 /// Memory and data movement of a device. `allocate` returns zeroed memory; Memory{} has no bytes. `write` in
 /// `fill(memory, write)` writes the bytes on the host, which go to the device's memory. `begin_step` may return while
-/// the last step runs, but not before the step before it has ended; it drops what was `put` for that step. `put`
+/// the previous step runs. It waits for the end of the step before that one, and drops what was `put` for it. `put`
 /// returns where kernels of this step read the host's values. `fetch` returns where the host reads the device's, valid
-/// until the next call. All three are templates: `put` and `fetch` take any trivially copyable type, `fill` any
+/// until the next call. These three are templates: `put` and `fetch` take any trivially copyable type, `fill` any
 /// function. `pool` are the host's threads, `threads` their number.
 template <class D>
 concept DevicePolicy = requires {
@@ -58,7 +58,8 @@ concept DevicePolicy = requires {
   { state.threads() } -> std::convertible_to<int>;
 };
 
-/// Refinement: the device is made of its Options, whose `threads` are EngineOptions::threads. Without it, of nothing.
+/// Refinement: the device is constructed from its Options, whose `threads` are EngineOptions::threads. Without it, by
+/// default.
 template <class D>
 concept TakesOptions = requires(typename D::Options options) {
   options.threads = 0;
@@ -71,7 +72,7 @@ concept TakesIndex = TakesOptions<D> && requires(typename D::Options options) {
   options.index = 0;
 };
 
-/// Refinement: ops return before they have run. The engine then keeps what a step reads until the step has ended.
+/// Refinement: ops may return before they have run. The engine then keeps what a step reads until the step has ended.
 template <class D>
 concept RunsBehind = requires {
   requires D::runs_behind;
@@ -96,7 +97,7 @@ concept NamesArchitecture = requires(const D& device) {
   { device.architecture() } -> std::convertible_to<std::uint64_t>;
 };
 
-/// Refinement: `begin_step` takes the number of rows of the step beyond one a sequence.
+/// Refinement: `begin_step` takes the number of rows of the step minus that of its sequences.
 template <class D>
 concept CountsPromptRows = requires(D& device, int rows) {
   device.begin_step(rows);
@@ -111,7 +112,7 @@ concept TilesRows = requires {
 };
 
 /// Refinement of a device or an attention: queries of a tile of BatchView::tiles, in place of `rows_together`. The
-/// attention's number counts before the device's.
+/// attention's number takes precedence.
 template <class T>
 concept TilesQueries = requires {
   { T::queries_together } -> std::convertible_to<int>;

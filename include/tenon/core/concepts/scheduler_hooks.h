@@ -1,0 +1,19 @@
+// Hooks of a scheduler under a known name with another type than the engine calls: they would be ignored.
+#pragma once
+#include <type_traits>
+
+#include "tenon/core/concepts.h"
+
+namespace tenon::detail {
+
+/// The type of a function or of a member function.
+template <class F>
+concept IsFunction = std::is_member_function_pointer_v<F> || std::is_function_v<std::remove_pointer_t<F>>;
+
+/// A scheduler whose `victim` and `served`, if it has functions of these names, are those that the queue calls. Names
+/// that are overloaded, private or of data are not looked at.
+template <class P>
+concept SchedulerHooksFit = (ChoosesVictim<P> || !requires { requires IsFunction<decltype(&P::victim)>; }) &&
+                            (KeepsAccounts<P> || !requires { requires IsFunction<decltype(&P::served)>; });
+
+}  // namespace tenon::detail
