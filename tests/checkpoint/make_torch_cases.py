@@ -65,6 +65,7 @@ def main():
     (FOLDER / "second_table.bin").write_bytes((FOLDER / "module.bin").read_bytes())
     with zipfile.ZipFile(FOLDER / "second_table.bin", "a") as archive:
         archive.writestr("module/more/data.pkl", b"N.")
+    torch.save({}, FOLDER / "empty.bin")
     refused = {
         "expanded": {"a": made["whole"].expand(3, 6, 5)},
         "integer": {"a": made["whole"], "step": 3},

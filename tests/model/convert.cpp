@@ -140,6 +140,7 @@ BOOST_AUTO_TEST_CASE(refusals_leave_no_folder) {
                       {"pytorch_model.bin", "posix.system"}));
   BOOST_TEST(
       mentions(refused([](const Scratch& s) { put(s, "adapter_model.bin", "archive.bin"); }), {"adapter_config.json"}));
+  BOOST_TEST(mentions(refused([](const Scratch& s) { put(s, "pytorch_model.bin", "empty.bin"); }), {"no tensor"}));
   const auto with_index = [&](const std::string& name) {
     return refused([&](const Scratch& s) {
       put(s, "part.bin", "archive.bin");

@@ -93,6 +93,7 @@ inline void check_torch_tensors(const std::vector<TorchShard>& shards) {
                     "the tensors share so many numbers that they would take four times the files");
     }
   }
+  if (names.empty()) refuse_file(shards.front().file.name(), "holds no tensor");
 }
 
 inline std::vector<NewFile> copy_small_files(const TorchFiles& files, const std::filesystem::path& source,
