@@ -37,6 +37,7 @@ BOOST_AUTO_TEST_CASE(the_temperature_of_draws_does_not_need_do_sample) {
   BOOST_TEST(warm(R"({"temperature": 0.6})") == 0.6f);
   BOOST_TEST(warm(R"({"do_sample": false, "temperature": 0.6})") == 0.6f);
   BOOST_TEST(warm("{}") == 1);
+  BOOST_TEST(warm(R"({"temperature": 0})") == 1);
 }
 
 // Expected: the values that GenerationConfig of transformers 4.57.1 reads from the same file.

@@ -84,6 +84,7 @@ BOOST_AUTO_TEST_CASE(pieces_of_sentencepiece_are_kept) {
 BOOST_AUTO_TEST_CASE(vocab_json_and_merges_of_qwen2_are_kept) {
   fixtures::Folder folder;
   fixtures::write_qwen2_files(folder, {{"tokenizer_class", "Qwen2Tokenizer"}});
+  folder.write("merges.txt", fixtures::read(folder.path() / "merges.txt") + " \n\n");  // its class strips rules
   BOOST_TEST(metadata_of(folder.path())["tokenizer.ggml.pre"] == "qwen2");
   same_ids(folder.path(), fixtures::read(fixtures::data() / "qwen2" / "cases.jsonl"));
 }

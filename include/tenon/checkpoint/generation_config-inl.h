@@ -38,7 +38,8 @@ TENON_INLINE float drawing_temperature(const ConfigFile& file) {
   if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, but its defaults were requested");
   const Fields& fields = *found;
   constexpr double kLargest = std::numeric_limits<float>::max();
-  return static_cast<float>(fields.number("temperature", 0, kLargest, 1));
+  const auto temperature = static_cast<float>(fields.number("temperature", 0, kLargest, 1));
+  return temperature > 0 ? temperature : 1;
 }
 
 TENON_INLINE void set_generation_defaults(const ConfigFile& file, Options& options) {
@@ -56,7 +57,7 @@ TENON_INLINE void set_generation_defaults(const ConfigFile& file, Options& optio
   const auto number = [&](const char* name, double low, double high, double fallback) {
     return static_cast<float>(fields.number(name, low, high, fallback));
   };
-  const float temperature = drawing_temperature(file);
+  const float temperature = number("temperature", 0, largest, 1);
   options.temperature = draws ? temperature : 0.0f;
   options.top_k = fields.integer("top_k", 0, std::numeric_limits<int>::max(), 50);
   options.top_p = number("top_p", std::numeric_limits<float>::min(), 1, 1);

@@ -44,7 +44,8 @@ inline constexpr const char* kRefusedFields[] = {
 /// unsupported if a field would change answers and is not implemented.
 void set_generation_defaults(const ConfigFile& file, Options& options);
 
-/// The temperature that the file has for requests that draw, whether or not it says do_sample. Errors as above.
+/// The temperature that the file has for requests that draw, whether or not it says do_sample; 1 if it says 0. Errors
+/// as above.
 float drawing_temperature(const ConfigFile& file);
 
 }  // namespace tenon

@@ -71,17 +71,14 @@ class OldTorchFile {
   explicit OldTorchFile(const File& file) : file_(file) {}
 
   std::vector<TorchTensor> read() {
-    constexpr int kVersion = 1001;
     text_ = torch_bytes(file_, 0, std::min<std::uint64_t>(file_.size(), kMaxPickleBytes));
     constexpr char kProtocol = '\x80';
     if (!text_.starts_with(kProtocol)) refuse_file(file_.name(), "does not begin as a file of torch.save");
-    const Pickle magic = next("magic number");
-    if (magic.at(magic.root).text != kTorchMagic) refuse_file(file_.name(), "is a pickle, but not one of torch.save");
-    const Pickle version = next("version");
-    if (const PickleValue& value = version.at(version.root);
-        value.kind != PickleValue::Kind::integer || value.number != kVersion)
-      throw Error(Error::Kind::unsupported, file_.name() + ": version",
-                  "is not 1001, the only one that torch.save wrote");
+    constexpr std::size_t kFirst = 32;  // bytes of a pickle of the magic number, of any protocol
+    if (text_.substr(0, kFirst).find(kTorchMagic) == text_.npos)
+      refuse_file(file_.name(), "is a pickle, but not one of torch.save");
+    next("magic number");
+    check_version(next("version"));
     check_byte_order(next("description of the machine"));
     const Pickle pickle = next("table of tensors");
     TorchTable table(pickle, file_);
@@ -100,6 +97,14 @@ class OldTorchFile {
     Pickle pickle = read_pickle(std::string_view(text_).substr(at_), file_.name() + ": " + what);
     at_ += pickle.bytes;
     return pickle;
+  }
+
+  void check_version(const Pickle& version) const {
+    constexpr int kVersion = 1001;
+    const PickleValue& value = version.at(version.root);
+    if (value.kind != PickleValue::Kind::integer || value.number != kVersion)
+      throw Error(Error::Kind::unsupported, file_.name() + ": version",
+                  "is not 1001, the only one that torch.save wrote");
   }
 
   void check_byte_order(const Pickle& machine) const {

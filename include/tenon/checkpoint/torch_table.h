@@ -167,6 +167,7 @@ class TorchTable {
 
   // torch marks there that numbers are read with another sign (`neg`) or conjugated (`conj`).
   void check_metadata(const std::vector<std::uint32_t>& arguments, std::size_t at, const std::string& what) const {
+    if (arguments.size() > at + 1) refuse(what, "is a tensor with too many arguments");
     for (std::size_t i = at; i < arguments.size(); ++i) {
       const PickleValue& value = pickle_.at(arguments[i]);
       if (value.kind == Kind::none || (value.kind == Kind::dict && value.entries.empty())) continue;

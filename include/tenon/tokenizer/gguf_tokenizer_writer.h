@@ -18,6 +18,7 @@
 #include "tenon/tokenizer/bpe.h"
 #include "tenon/tokenizer/chat_template_file.h"
 #include "tenon/tokenizer/gguf_tokenizer.h"
+#include "tenon/tokenizer/gpt2_files.h"
 #include "tenon/tokenizer/json_node.h"
 #include "tenon/tokenizer/tokenizer_config.h"
 
@@ -28,20 +29,15 @@ inline Json tokenizer_document(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(folder / "tokenizer.json", ignored))
     return read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
+  const TokenizerConfig config = read_tokenizer_config(folder);
+  const bool qwen2 = class_beside_vocab(Fields(config.members, config.file), folder).name == "Qwen2Tokenizer";
   Json merges = Json::array();
-  const std::string text = read_text_file(folder / "merges.txt", kMaxTokenizerFile);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t newline = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, newline - at);
-    if (line.ends_with('\r')) line.pop_back();
-    if (at > 0 || !line.starts_with("#version")) merges.push_back(std::move(line));
-    at = newline + 1;
-  }
+  for_each_merge(read_text_file(folder / "merges.txt", kMaxTokenizerFile), qwen2,
+                 [&](std::string_view line, int) { merges.push_back(std::string(line)); });
   Json document = {{"model",
                     {{"type", "BPE"},
                      {"vocab", read_json_file(folder / "vocab.json", kMaxTokenizerFile)},
                      {"merges", std::move(merges)}}}};
-  const TokenizerConfig config = read_tokenizer_config(folder);
   for (const char* key : {kDecoder, kAddedTokensFile}) {
     if (!config.members.contains(key)) continue;
     for (const auto& [id, token] : config.members[key].items()) {
@@ -50,7 +46,6 @@ inline Json tokenizer_document(const std::filesystem::path& folder) {
       added.emplace("special", false);  // unless it is there
     }
   }
-  const bool qwen2 = class_beside_vocab(Fields(config.members, config.file), folder).name == "Qwen2Tokenizer";
   Json steps = Json::array();
   if (qwen2)
     steps.push_back(

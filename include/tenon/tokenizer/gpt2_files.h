@@ -16,14 +16,14 @@
 
 namespace tenon::detail {
 
-// strips: blanks around a rule and lines without one do not count, as in Qwen2's class.
-inline void read_merges(const std::filesystem::path& path, bool strips, const Spellings& spellings, MergeRules& out) {
-  const std::string text = read_text_file(path, kMaxTokenizerFile);
-  const std::string file = file_name_of(path);
+// Calls f(rule, number of its line) for the rules of a merges.txt. strips: blanks around a rule and lines without one
+// do not count, as in Qwen2's class.
+template <class F>
+void for_each_merge(std::string_view text, bool strips, F&& f) {
   int number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t newline = std::min(text.find('\n', at), text.size());
-    std::string_view line = std::string_view(text).substr(at, newline - at);
+    std::string_view line = text.substr(at, newline - at);
     at = newline + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);  // a Windows line end; the byte 0x0D itself has another spelling
     if (++number == 1 && line.starts_with("#version")) continue;
@@ -32,10 +32,18 @@ inline void read_merges(const std::filesystem::path& path, bool strips, const Sp
       line.remove_suffix(line.size() - std::min(line.find_last_not_of(" \t") + 1, line.size()));
       if (line.empty()) continue;
     }
+    f(line, number);
+  }
+}
+
+inline void read_merges(const std::filesystem::path& path, bool strips, const Spellings& spellings, MergeRules& out) {
+  const std::string text = read_text_file(path, kMaxTokenizerFile);
+  const std::string file = file_name_of(path);
+  for_each_merge(text, strips, [&](std::string_view line, int number) {
     const MergeSource source{file + ": line " + std::to_string(number), "vocab.json"};
     const auto [left, right] = split_merge(line, source.where);
     add_merge(left, right, spellings, source, out);
-  }
+  });
 }
 
 inline void find_all_byte_tokens(const Spellings& spellings, TokenizerTables& out) {

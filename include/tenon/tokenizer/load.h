@@ -21,9 +21,11 @@ namespace tenon::detail {
 // Whether the folder's class reads tokenizer.model.
 inline bool names_reader_of_pieces(const std::filesystem::path& folder) {
   const TokenizerConfig config = read_tokenizer_config(folder);
-  const Json model = read_json_if_exists(folder / "config.json");
-  if (config.members.value("tokenizer_class", Json()).is_null() && !model.contains("model_type")) return false;
-  return reads_pieces(tokenizer_class(Fields(config.members, config.file), folder));
+  const Fields fields(config.members, config.file);
+  const Json json = read_json_if_exists(folder / "config.json");
+  const Fields model(json, "config.json");
+  const bool named = fields.has("tokenizer_class") || model.has("tokenizer_class") || model.has("model_type");
+  return named && reads_pieces(tokenizer_class(fields, folder));
 }
 
 // tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt, or
