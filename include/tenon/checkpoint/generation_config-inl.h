@@ -29,23 +29,25 @@ TENON_INLINE void check_neutral(const Fields& fields, std::span<const NeutralFie
   }
 }
 
+inline Fields generation_fields(const ConfigFile& file) {
+  std::optional<Fields> fields = file.generation();
+  if (fields) return *fields;
+  throw Error(Error::Kind::io, "generation_config.json", "does not exist, but its defaults were requested");
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
 
 TENON_INLINE float drawing_temperature(const ConfigFile& file) {
-  const std::optional<Fields> found = file.generation();
-  if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, but its defaults were requested");
-  const Fields& fields = *found;
+  const Fields fields = detail::generation_fields(file);
   constexpr double kLargest = std::numeric_limits<float>::max();
   const auto temperature = static_cast<float>(fields.number("temperature", 0, kLargest, 1));
   return temperature > 0 ? temperature : 1;
 }
 
 TENON_INLINE void set_generation_defaults(const ConfigFile& file, Options& options) {
-  const std::optional<Fields> found = file.generation();
-  if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, but its defaults were requested");
-  const Fields& fields = *found;
+  const Fields fields = detail::generation_fields(file);
   const bool draws = fields.boolean("do_sample", false);
   detail::check_neutral(fields, detail::kNeutralFields);
   if (draws) detail::check_neutral(fields, detail::kNeutralFieldsOfDraws);

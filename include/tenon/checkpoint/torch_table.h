@@ -186,8 +186,6 @@ class TorchTable {
   // ('storage', torch.FloatStorage, '0', 'cpu', 768), and None after these in the older layout. Returns its index.
   std::size_t storage_of(std::uint32_t index, const std::string& what) {
     constexpr std::size_t kLongestKey = 255;
-    const auto [place, first] = by_value_.try_emplace(index, storages_.size());
-    if (!first) return place->second;
     const PickleValue& value = pickle_.at(index);
     if (value.kind != Kind::persistent) refuse(what, "has no storage");
     const PickleValue& id = pickle_.at(value.items[0]);
@@ -210,7 +208,7 @@ class TorchTable {
     const TorchStorage& same = storages_[found->second];
     if (same.dtype != storage.dtype || same.untyped != untyped || same.elements != storage.elements)
       unsupported(what, "has a storage to which another tensor gives another type or size");
-    return place->second = found->second;
+    return found->second;
   }
 
   std::uint64_t number_of(const PickleValue& value, const std::string& what) const {
@@ -256,7 +254,6 @@ class TorchTable {
   const File& file_;
   std::vector<TorchStorage> storages_;
   std::map<std::string, std::size_t, std::less<>> by_key_;  // indices of storages
-  std::map<std::uint32_t, std::size_t> by_value_;           // the same, by the value that names the storage
   std::vector<TorchTensor> tensors_;
   std::vector<std::size_t> of_;         // their storages
   std::vector<std::uint64_t> offsets_;  // in elements

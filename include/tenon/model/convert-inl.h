@@ -63,37 +63,31 @@ inline TorchFiles torch_files_of(const std::filesystem::path& folder) {
               "has neither pytorch_model.bin nor adapter_model.bin, nor the .index.json of one of them");
 }
 
-// Error where a shard lacks a tensor that the index names.
-inline void check_torch_map(const TorchFiles& files, const std::vector<TorchShard>& shards) {
-  std::map<std::string_view, std::string_view> found;
-  for (const TorchShard& shard : shards)
-    for (const TorchTensor& tensor : shard.tensors) found.emplace(tensor.name, shard.file.name());
+// Error where the names cannot be those of a safetensors file, the tensors take far more room than their files, or a
+// shard lacks a tensor that the index names.
+inline void check_torch_tensors(const TorchFiles& files, const std::vector<TorchShard>& shards) {
+  constexpr std::uint64_t kMostCopies = 4, kSmall = 1u << 20;
+  std::map<std::string_view, std::string_view> found;  // names of tensors and of their files
+  std::uint64_t stored = 0, bytes = 0;
+  for (const TorchShard& shard : shards) {
+    stored += shard.file.size();
+    for (const TorchTensor& tensor : shard.tensors) {
+      const std::string where = shard.file.name() + ": " + printable(tensor.name);
+      if (find_invalid_utf8(tensor.name) != tensor.name.npos) refuse_file(where, "is a name that is not valid UTF-8");
+      if (!found.emplace(tensor.name, shard.file.name()).second) refuse_file(where, "is in two files");
+      bytes += tensor.bytes();  // each is at most the size of its file
+      if (bytes > kSmall && bytes / kMostCopies > stored)
+        throw Error(Error::Kind::unsupported, where,
+                    "the tensors share so many numbers that they would take four times the files");
+    }
+  }
+  if (found.empty()) refuse_file(shards.front().file.name(), "holds no tensor");
   for (const auto& [tensor, name] : files.map) {
     const auto place = found.find(tensor);
     if (place == found.end() || place->second != file_name_of(name))
       refuse_file(files.index + ": weight_map: " + printable(tensor),
                   "is mapped to " + printable(name) + ", which does not hold it");
   }
-}
-
-// Error where the names cannot be those of a safetensors file, or the tensors take far more room than their files.
-inline void check_torch_tensors(const std::vector<TorchShard>& shards) {
-  constexpr std::uint64_t kMostCopies = 4, kSmall = 1u << 20;
-  std::set<std::string_view> names;
-  std::uint64_t files = 0, bytes = 0;  // sizes
-  for (const TorchShard& shard : shards) {
-    files += shard.file.size();
-    for (const TorchTensor& tensor : shard.tensors) {
-      const std::string where = shard.file.name() + ": " + printable(tensor.name);
-      if (find_invalid_utf8(tensor.name) != tensor.name.npos) refuse_file(where, "is a name that is not valid UTF-8");
-      if (!names.insert(tensor.name).second) refuse_file(where, "is in two files");
-      bytes += tensor.bytes();  // each is at most the size of its file
-      if (bytes > kSmall && bytes / kMostCopies > files)
-        throw Error(Error::Kind::unsupported, where,
-                    "the tensors share so many numbers that they would take four times the files");
-    }
-  }
-  if (names.empty()) refuse_file(shards.front().file.name(), "holds no tensor");
 }
 
 inline std::vector<NewFile> copy_small_files(const TorchFiles& files, const std::filesystem::path& source,
@@ -120,8 +114,7 @@ TENON_INLINE ConvertReport convert_checkpoint(const std::filesystem::path& sourc
     std::vector<TorchTensor> tensors = read_torch_file(file);
     shards.push_back({std::move(file), std::move(tensors)});
   }
-  detail::check_torch_tensors(shards);
-  detail::check_torch_map(files, shards);
+  detail::check_torch_tensors(files, shards);
 
   std::vector<TensorPlan> plans;
   for (const detail::TorchShard& shard : shards)

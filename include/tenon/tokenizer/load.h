@@ -8,7 +8,6 @@
 #include "tenon/core/error.h"
 #include "tenon/io/fields.h"
 #include "tenon/io/file.h"
-#include "tenon/io/json.h"
 #include "tenon/tokenizer/gpt2_files.h"
 #include "tenon/tokenizer/sentencepiece.h"
 #include "tenon/tokenizer/spellings.h"
@@ -21,11 +20,8 @@ namespace tenon::detail {
 // Whether the folder's class reads tokenizer.model.
 inline bool names_reader_of_pieces(const std::filesystem::path& folder) {
   const TokenizerConfig config = read_tokenizer_config(folder);
-  const Fields fields(config.members, config.file);
-  const Json json = read_json_if_exists(folder / "config.json");
-  const Fields model(json, "config.json");
-  const bool named = fields.has("tokenizer_class") || model.has("tokenizer_class") || model.has("model_type");
-  return named && reads_pieces(tokenizer_class(fields, folder));
+  const FoundClass found = find_class(Fields(config.members, config.file), folder);
+  return found.which && reads_pieces(*found.which);
 }
 
 // tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt, or

@@ -160,20 +160,33 @@ inline const TokenizerClass& class_named(std::string_view name, const Fields& co
               "\"" + printable(name, 60) + "\" is not supported; supported, with Fast or without: " + known);
 }
 
+// A class, and where the field that names or implies it stands. Without a field there is no class.
+struct FoundClass {
+  const TokenizerClass* which = nullptr;
+  std::string where;
+  bool implied = false;  // by model_type
+};
+
 // Chooses the class as AutoTokenizer does: tokenizer_class of tokenizer_config.json, then tokenizer_class of
-// config.json, then its model_type. Without config.json it is the class that leaves tokenizer.json unchanged.
-inline const TokenizerClass& tokenizer_class(const Fields& config, const std::filesystem::path& folder) {
+// config.json, then its model_type.
+inline FoundClass find_class(const Fields& config, const std::filesystem::path& folder) {
   constexpr const char* key = "tokenizer_class";
-  if (config.has(key)) return class_named(config.string(key), config, key);
+  if (config.has(key)) return {&class_named(config.string(key), config, key), config.where(key)};
   const Json json = read_json_if_exists(folder / "config.json");
   const Fields model(json, "config.json");
-  if (model.has(key)) return class_named(model.string(key), model, key);
-  if (!model.has("model_type")) return class_named("PreTrainedTokenizer", config, key);
+  if (model.has(key)) return {&class_named(model.string(key), model, key), model.where(key)};
+  if (!model.has("model_type")) return {};
   const std::string type = model.string("model_type");
   for (const ModelTokenizer& each : kModelTokenizers)
-    if (each.model_type == type) return class_named(each.name, model, key);
+    if (each.model_type == type) return {&class_named(each.name, model, key), model.where("model_type"), true};
   throw Error(Error::Kind::unsupported, model.where("model_type"),
               "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
+}
+
+// Without a class of the files it is the one that leaves tokenizer.json unchanged.
+inline const TokenizerClass& tokenizer_class(const Fields& config, const std::filesystem::path& folder) {
+  const FoundClass found = find_class(config, folder);
+  return found.which ? *found.which : class_named("PreTrainedTokenizer", config, "tokenizer_class");
 }
 
 // The token that field `key` names: a string, or an object with its flags. Empty if the field is absent or null.
@@ -314,18 +327,14 @@ inline bool reads_pieces(const TokenizerClass& which) {
 // The class that reads vocab.json and merges.txt. If no file says which, and for the classes that say nothing about
 // their steps, the steps are GPT-2's.
 inline const TokenizerClass& class_beside_vocab(const Fields& config, const std::filesystem::path& folder) {
-  constexpr const char* kClass = "tokenizer_class";
-  const Json json = read_json_if_exists(folder / "config.json");
-  const Fields model(json, "config.json");
-  const bool named = config.has(kClass) || model.has(kClass);
-  if (!named && !model.has("model_type")) return class_named("GPT2Tokenizer", config, kClass);
-  const TokenizerClass& which = tokenizer_class(config, folder);
+  const FoundClass found = find_class(config, folder);
+  if (!found.which) return class_named("GPT2Tokenizer", config, "tokenizer_class");
+  const TokenizerClass& which = *found.which;
   const bool open = which.name == "PreTrainedTokenizer" || which.name == "TokenizersBackend";
   if (which.name == "GPT2Tokenizer" || which.name == "CodeGenTokenizer" || which.name == "Qwen2Tokenizer" ||
-      (open && named))
+      (open && !found.implied))
     return which;
-  throw Error(Error::Kind::unsupported,
-              config.has(kClass) ? config.where(kClass) : model.where(model.has(kClass) ? kClass : "model_type"),
+  throw Error(Error::Kind::unsupported, found.where,
               std::string(which.name) + " does not read vocab.json with merges.txt; it needs tokenizer.json" +
                   (reads_pieces(which) ? " or tokenizer.model" : ""));
 }
