@@ -44,6 +44,10 @@ std::string_view activation_name(tenon::Activation activation) {
       return "relu";
     case tenon::Activation::silu:
       return "silu";
+    case tenon::Activation::quick_gelu:
+      return "quick_gelu";
+    case tenon::Activation::relu2:
+      return "relu2";
   }
   return "unknown";
 }

@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(fallbacks_stand_in_for_what_is_absent_or_null_and_for_nothi
     BOOST_TEST(f.number(key, 0, 1, 7) == 7.0);
     BOOST_TEST(f.positive(key, 7) == 7.0);
     BOOST_TEST(f.boolean(key, true));
+    BOOST_TEST(f.flag(key, true) == (key == "absent"));  // null is false
+    BOOST_TEST(!f.flag(key, false));
     BOOST_TEST(f.string(key, "x") == "x");
     BOOST_TEST(f.choice(key, {"a"}, "x") == "x");
     BOOST_TEST(!f.optional_positive_int(key).has_value());
@@ -57,7 +59,9 @@ BOOST_AUTO_TEST_CASE(fallbacks_stand_in_for_what_is_absent_or_null_and_for_nothi
   BOOST_TEST(f.optional_positive_int("n").value() == 12);
   BOOST_TEST(refusal([&] { f.positive_int("text", 7); }) != "accepted");
   BOOST_TEST(refusal([&] { f.optional_positive_int("zero"); }) != "accepted");
+  BOOST_TEST(f.flag("yes", false));
   BOOST_TEST(refusal([&] { f.boolean("zero", true); }) != "accepted");
+  BOOST_TEST(refusal([&] { f.flag("zero", true); }) != "accepted");
 }
 
 BOOST_AUTO_TEST_CASE(refusals_name_file_field_and_what_was_found) {

@@ -131,9 +131,10 @@ BOOST_AUTO_TEST_CASE(members_of_rope_scaling_without_effect_are_ignored) {
                 rotary({{"rope_type", type}, {"factor", 4}}));
   }
   const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}};
-  for (const Json& more : {Json{{"finetuned", true}}, Json{{"attn_factor", 2}}, Json{{"extrapolation_factor", 2}},
-                           Json{{"beta_fast", 0}}, Json{{"beta_slow", 0}}, Json{{"mscale", 0.7}, {"mscale_all_dim", 0}},
-                           Json{{"mscale", 0}, {"mscale_all_dim", 0.7}}}) {
+  for (const Json& more :
+       {Json{{"mrope_section", {2, 2, 2}}}, Json{{"long_factor", {1, 2}}}, Json{{"finetuned", true}},
+        Json{{"attn_factor", 2}}, Json{{"extrapolation_factor", 2}}, Json{{"beta_fast", 0}}, Json{{"beta_slow", 0}},
+        Json{{"mscale", 0.7}, {"mscale_all_dim", 0}}, Json{{"mscale", 0}, {"mscale_all_dim", 0.7}}}) {
     Json changed = yarn;
     changed.update(more);
     BOOST_TEST((rotary(changed) == rotary(yarn)), more.dump());
@@ -142,6 +143,110 @@ BOOST_AUTO_TEST_CASE(members_of_rope_scaling_without_effect_are_ignored) {
               rotary({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 2}}).angle_scale);
   refused(llama_like("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", -1}}}}),
           "rope_scaling.beta_fast");
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_effect_in_rope_scaling_is_listed) {
+  const Json scaling = {{"rope_type", "linear"}, {"factor", 2}, {"low_freq_factor", 1}};
+  const Json json = llama_like("llama", {{"rope_scaling", scaling}, {"max_position_embeddings", 256}});
+  const ConfigFile file(std::make_shared<const tenon::Json>(tenon::Json::parse(json.dump())), "config.json");
+  Llama::configure(file);
+  const std::vector<std::string> expected = {"config.json: rope_scaling.low_freq_factor"};
+  BOOST_TEST(file.unread() == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(su_and_yarn_are_longrope_in_phi_3_alone) {
+  const Json factors = {1, 2, 3, 4, 5, 6};
+  Json scaling = {{"short_factor", factors}, {"long_factor", factors}, {"factor", 4}};
+  for (const char* name : {"su", "yarn", "longrope"}) {
+    scaling["type"] = name;
+    BOOST_CHECK(rotary(scaling, "phi3").scaling == RotaryScaling::longrope);
+  }
+  scaling["type"] = "yarn";
+  BOOST_CHECK(rotary(scaling).scaling == RotaryScaling::yarn);
+  scaling["type"] = "su";
+  refused(llama_like("llama", {{"rope_scaling", scaling}}), "rope_scaling.type");
+}
+
+BOOST_AUTO_TEST_CASE(layer_types_make_mistral_ministral) {
+  Json config = llama_like("mistral", {{"sliding_window", 7}});
+  BOOST_TEST(read(config).window == 7);
+  config["layer_types"] = nullptr;
+  BOOST_TEST(read(config).window == 7);
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  BOOST_TEST(read(config).window == 0);
+  BOOST_TEST(read(config).windows == (std::vector<int>{7, 0, 7}), boost::test_tools::per_element());
+  config["sliding_window"] = nullptr, config["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  BOOST_TEST(read(config).window == 0);
+  BOOST_TEST(read(config).windows.empty());
+}
+
+// DynamicCache of transformers drops keys before the window, in families without one, too.
+BOOST_AUTO_TEST_CASE(a_window_that_only_the_cache_has_is_refused) {
+  const Json gpt2 = {{"model_type", "gpt2"}, {"n_embd", 48},     {"n_layer", 3},
+                     {"n_head", 4},          {"vocab_size", 99}, {"n_positions", 64}};
+  std::vector<Json> files = {gpt2};
+  for (const char* family :
+       {"llama", "gemma", "phi", "granite", "olmo", "olmo2", "olmoe", "stablelm", "cohere", "ernie4_5", "gpt_neox"})
+    files.push_back(llama_like(family, {{"max_position_embeddings", 64}, {"head_dim", 16}, {"hidden_size", 64}}));
+  for (Json config : files) {
+    config["sliding_window"] = 63;
+    refused(config, "sliding_window");
+    config["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+    BOOST_CHECK_NO_THROW(read(config));
+    config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
+    refused(config, "sliding_window");
+    for (const Json& without_effect : {Json(64), Json(0), Json()}) {
+      config["sliding_window"] = without_effect;
+      BOOST_TEST(read(config).window == 0, config.dump());
+    }
+  }
+}
+
+// Python's `if config.tie_word_embeddings:`
+BOOST_AUTO_TEST_CASE(null_is_false_where_the_default_is_true) {
+  const Json null;
+  BOOST_TEST(!read(llama_like("gemma", {{"tie_word_embeddings", null}})).tied_head);
+  BOOST_TEST(!read(llama_like("starcoder2", {{"use_bias", null}})).attention_bias);
+  const ModelConfig neox =
+      read(llama_like("gpt_neox", {{"use_parallel_residual", null}, {"attention_bias", null}, {"head_dim", 8}}));
+  BOOST_TEST(!neox.parallel_residual);
+  BOOST_TEST(!neox.attention_bias);
+  const ModelConfig gptj = read(gptj_like("gpt2", {{"scale_attn_weights", null}, {"tie_word_embeddings", null}}));
+  BOOST_TEST(!gptj.scale_scores);
+  BOOST_TEST(!gptj.tied_head);
+  BOOST_TEST(read(gptj_like("gpt_bigcode", {{"multi_query", null}})).interleaved_qkv);
+  BOOST_TEST(!read(llama_like("falcon", {{"parallel_attn", null}})).parallel_residual);
+}
+
+BOOST_AUTO_TEST_CASE(names_that_a_class_overwrites_have_no_effect) {
+  const ModelConfig neox = read(
+      llama_like("gpt_neox", {{"rope_theta", 5}, {"partial_rotary_factor", 1}, {"head_dim", 16}, {"rotary_pct", 0.5}}));
+  BOOST_TEST(neox.rotary.theta == 10000);
+  BOOST_TEST(neox.rotary.width == 8);
+  BOOST_TEST(read(llama_like("falcon", {{"n_layer", 5}})).layers == 3);
+  BOOST_TEST(read(llama_like("falcon", {{"n_embed", 32}})).hidden == 32);
+  const ModelConfig gemma = read(llama_like("gemma3_text", {{"_sliding_window_pattern", 2}, {"num_hidden_layers", 6}}));
+  BOOST_TEST(gemma.window_of(1) == 4096);
+  BOOST_TEST(gemma.window_of(5) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(gpt_oss_has_yarn_unless_the_file_says_null) {
+  const ModelConfig usual = read(llama_like("gpt_oss"));
+  BOOST_CHECK(usual.rotary.scaling == RotaryScaling::yarn);
+  BOOST_TEST(usual.rotary.factor == 32);
+  BOOST_TEST(usual.rotary.trained_positions == 4096);
+  BOOST_TEST(!usual.rotary.truncate);
+  BOOST_CHECK(read(llama_like("gpt_oss", {{"rope_scaling", nullptr}})).rotary.scaling == RotaryScaling::none);
+  BOOST_TEST(read(llama_like("gpt_oss", {{"head_dim", nullptr}})).head_dim == 12);
+}
+
+BOOST_AUTO_TEST_CASE(queries_keys_and_values_may_be_clamped) {
+  BOOST_TEST(read(llama_like("olmo", {{"clip_qkv", 8}})).qkv_bound == 8);
+  BOOST_TEST(read(llama_like("olmo", {{"clip_qkv", nullptr}})).qkv_bound == 0);
+  refused(llama_like("olmo", {{"clip_qkv", -8}}), "clip_qkv");
+  const Json mpt = {{"model_type", "mpt"},      {"hidden_size", 48}, {"num_hidden_layers", 2},
+                    {"num_attention_heads", 4}, {"vocab_size", 99},  {"attn_config", {{"clip_qkv", 6}}}};
+  BOOST_TEST(read(mpt).qkv_bound == 6);
 }
 
 BOOST_AUTO_TEST_CASE(model_type_alone_says_the_family_of_a_language_model) {
@@ -156,7 +261,11 @@ BOOST_AUTO_TEST_CASE(spellings_of_an_activation) {
     BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu);
   for (const char* name : {"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate"})
     BOOST_CHECK(read(llama_like("llama", {{"hidden_act", name}})).activation == Activation::gelu_new);
-  for (const char* name : {"quick_gelu", "gelu_10", "relu2"})
+  const auto named = [](const char* name) { return read(llama_like("llama", {{"hidden_act", name}})).activation; };
+  BOOST_CHECK(named("quick_gelu") == Activation::quick_gelu);
+  BOOST_CHECK(named("relu2") == Activation::relu2);
+  BOOST_CHECK(named("linear") == Activation::none);
+  for (const char* name : {"gelu_10", "mish", "tanh"})
     refused(llama_like("llama", {{"hidden_act", name}}), "hidden_act");
 }
 

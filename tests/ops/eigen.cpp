@@ -48,6 +48,8 @@ double gelu_new(double x) {
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 double relu(double x) { return x > 0 ? x : 0; }
 double silu(double x) { return x / (1 + std::exp(-x)); }
+double quick_gelu(double x) { return x / (1 + std::exp(-1.702 * x)); }
+double relu2(double x) { return relu(x) * relu(x); }
 
 Doubles activated(const Doubles& y, Activation activation) {
   switch (activation) {
@@ -61,6 +63,10 @@ Doubles activated(const Doubles& y, Activation activation) {
       return y.unaryExpr(&relu);
     case Activation::silu:
       return y.unaryExpr(&silu);
+    case Activation::quick_gelu:
+      return y.unaryExpr(&quick_gelu);
+    case Activation::relu2:
+      return y.unaryExpr(&relu2);
   }
   return y;
 }
@@ -94,7 +100,9 @@ struct Product {
 };
 
 const Epilogue kMoreEpilogues[] = {{true, false, Activation::relu, Residual::none},
-                                   {true, true, Activation::silu, Residual::other}};
+                                   {true, true, Activation::silu, Residual::other},
+                                   {true, false, Activation::quick_gelu, Residual::none},
+                                   {false, false, Activation::relu2, Residual::other}};
 
 template <class P>
 void check_products(int inputs, int outputs) {

@@ -1,6 +1,7 @@
 // gate: each element depends on its own two inputs, whatever the batch, the threads or the instruction set.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -15,8 +16,8 @@ using namespace tenon::test;
 
 namespace {
 
-constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Activation::gelu, Activation::relu,
-                                     Activation::silu};
+constexpr std::array kActivations = {Activation::none, Activation::gelu_new,   Activation::gelu, Activation::relu,
+                                     Activation::silu, Activation::quick_gelu, Activation::relu2};
 
 Matrix inputs(int n) { return random_matrix(kMostRows, 2 * n, 1, 2 * n + 3, 8.0f); }
 
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(the_gate_s_own_place_may_take_the_result) {
 }
 
 // Tolerance: the activation's own, at most 2.5 in 2^-24 of its argument (math.cpp; silu's is a share of itself, which
-// is less), and the product's rounding.
+// is less; relu2 grows as its square), and the product's rounding.
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   const int n = 77;
   const Matrix x = inputs(n);
@@ -86,7 +87,8 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
       gate(device, {.x = x.view(), .activation = other, .y = y.view()});
       for (int r = 0; r < kMostRows; ++r) {
         for (int i = 0; i < n; ++i) {
-          const double most = 0x1p-24 * 4 * std::fabs(double{x.row(r)[i]} * x.row(r)[n + i]);
+          const double size = activation == Activation::relu2 ? std::max(1.0, std::fabs(double{x.row(r)[i]})) : 1;
+          const double most = 0x1p-24 * 4 * size * std::fabs(double{x.row(r)[i]} * x.row(r)[n + i]);
           if (!(std::fabs(double{y.row(r)[i]} - expected.row(r)[i]) <= most)) return false;
         }
       }

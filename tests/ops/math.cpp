@@ -71,8 +71,8 @@ const auto of_argument = [](float x, float y, long double truth) {
   return std::fabs(y - truth) / (0x1p-24L * std::fabs(static_cast<long double>(x)));
 };
 
-constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Activation::gelu, Activation::relu,
-                                     Activation::silu};
+constexpr std::array kActivations = {Activation::none, Activation::gelu_new,   Activation::gelu, Activation::relu,
+                                     Activation::silu, Activation::quick_gelu, Activation::relu2};
 
 long double exact_gelu(long double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0L)); }
 long double exact_gelu_new(long double x) {
@@ -81,6 +81,7 @@ long double exact_gelu_new(long double x) {
 }
 
 long double exact_silu(long double x) { return x / (1 + std::exp(-x)); }
+long double exact_quick_gelu(long double x) { return x / (1 + std::exp(-1.702L * x)); }
 
 void report(const char* what, const Worst& w) {
   std::printf("%-52s %8.3Lf at %a\n", what, w.error, static_cast<double>(w.at));
@@ -234,6 +235,29 @@ BOOST_AUTO_TEST_CASE(silu_is_within_its_bound) {
   BOOST_TEST(worst(positive, activated(positive, Activation::gelu), exact_silu, in_ulps).error > 3.0L);
 }
 
+// The roundings of 1.702 and of its product, up to 2^-24 each, are absolute errors of the exponent.
+BOOST_AUTO_TEST_CASE(quick_gelu_is_within_its_bound) {
+  const auto x = both_signs(floats_between(0x1p-40f, 50.0f, 503));
+  const auto bounded = [](float at, float y, long double truth) {
+    return ulps(y, truth) / (3 + 2 * 1.702L * std::fabs(static_cast<long double>(at)));
+  };
+  const Worst w = worst(x, activated(x, Activation::quick_gelu), exact_quick_gelu, bounded);
+  report("quick_gelu, as a share of its bound", w);
+  BOOST_TEST(w.error < 1.0L);
+  // The inverse test: gelu is something else.
+  BOOST_TEST(worst(x, activated(x, Activation::gelu), exact_quick_gelu, bounded).error > 1.0L);
+}
+
+BOOST_AUTO_TEST_CASE(relu2_is_exact) {
+  const auto x = both_signs(floats_between(0x1p-149f, 1e19f, 10007));
+  const auto y = activated(x, Activation::relu2);
+  for (std::size_t i = 0; i < x.size(); ++i) BOOST_REQUIRE(y[i] == (x[i] > 0 ? x[i] * x[i] : 0.0f));
+  for (const Isa isa : isas()) {
+    BOOST_TEST(activated({-kInfinity}, Activation::relu2, isa)[0] == 0.0f);
+    BOOST_TEST(std::isnan(activated({std::numeric_limits<float>::quiet_NaN()}, Activation::relu2, isa)[0]));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(relu_is_exact) {
   const auto x = both_signs(floats_between(0x1p-149f, 3e38f, 10007));
   const auto y = activated(x, Activation::relu);
@@ -245,12 +269,14 @@ BOOST_AUTO_TEST_CASE(relu_is_exact) {
 }
 
 BOOST_AUTO_TEST_CASE(activations_at_the_ends) {
-  for (const Activation activation : {Activation::gelu_new, Activation::gelu, Activation::relu, Activation::silu}) {
+  for (const Activation activation :
+       {Activation::gelu_new, Activation::gelu, Activation::relu, Activation::silu, Activation::quick_gelu}) {
     const auto at = [&](float x) { return activated({x}, activation)[0]; };
     BOOST_TEST(at(0.0f) == 0.0f);
     BOOST_TEST(at(20.0f) == 20.0f);
     BOOST_TEST(at(1e30f) == 1e30f);
-    BOOST_TEST(std::fabs(at(-20.0f)) < (activation == Activation::silu ? 5e-8f : 1e-30f));
+    const bool slow = activation == Activation::silu || activation == Activation::quick_gelu;
+    BOOST_TEST(std::fabs(at(-20.0f)) < (slow ? 5e-8f : 1e-30f));
     BOOST_TEST(std::fabs(at(-1000.0f)) < 1e-30f);
     BOOST_TEST(at(kInfinity) == kInfinity);
     BOOST_TEST(std::isnan(at(std::numeric_limits<float>::quiet_NaN())));

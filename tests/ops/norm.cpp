@@ -1,7 +1,10 @@
-// layer_norm and rms_norm: sums run in 16 strips whatever the batch, the threads or the instruction set.
+// layer_norm and rms_norm: sums run in 16 strips whatever the batch, the threads or the instruction set. And clamp.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "helpers.h"
@@ -223,6 +226,22 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_neighbour_of_nan_changes_nothing, Norm, Norms) {
     Norm::run(device, Norm::args(hostile, 0, kMostRows, y));
     for (int r = 0; r < kMostRows; r += 2) BOOST_TEST(same_bits(y.row(r), truth.row(r), 77));
     BOOST_TEST(std::isnan(y.row(1)[0]));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_clamped_row_stays_within_its_bound) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::infinity();
+  for_each_cpu([&](Cpu& device) {
+    Matrix x(kMostRows, 7, 12);
+    for (int r = 0; r < kMostRows; ++r)
+      std::ranges::copy(std::array{-most, -2.5f, -1.0f, 0.5f, 2.5f, most, nan}, x.row(r));
+    clamp(device, {x.view(), 2.0f});
+    for (int r = 0; r < kMostRows; ++r) {
+      const std::array expected{-2.0f, -2.0f, -1.0f, 0.5f, 2.0f, 2.0f};
+      BOOST_TEST(std::equal(expected.begin(), expected.end(), x.row(r)));
+      BOOST_TEST(std::isnan(x.row(r)[6]));
+    }
+    BOOST_TEST(gaps_untouched(x));
   });
 }
 

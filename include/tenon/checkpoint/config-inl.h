@@ -44,13 +44,10 @@ TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
 TENON_INLINE std::vector<std::string> ConfigFile::unread() const {
   std::vector<std::string> out;
   const auto list = [&](const FieldLog& log, const Json& json, const std::string& file) {
-    for (const std::string& name : log.unread(json))
-      if (name != "tokenizer_class") out.push_back(file + ": " + printable(name, 60));
+    for (const std::string& name : log.unread_paths(json))
+      if (name != "tokenizer_class") out.push_back(file + ": " + printable(name, 120));
   };
   list(logs_->config, *json_, file_);
-  if (const auto quantization = this->quantization())
-    for (const std::string& name : logs_->config.unread_below(quantization->json(), "quantization_config"))
-      out.push_back(file_ + ": " + printable(name, 120));
   if (generation_) list(logs_->generation, *generation_, kGenerationFile);
   return out;
 }

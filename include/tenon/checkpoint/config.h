@@ -50,7 +50,8 @@ class ConfigFile {
 
   /// Members that were not read so far, sorted, each with its file: "config.json: use_cache". After `configure` of the
   /// family these are the fields that are ignored. set_generation_defaults reads generation_config.json.
-  /// tokenizer_class, which the tokenizer reads, is not listed. Members of quantization_config have its name in front.
+  /// tokenizer_class, which the tokenizer reads, is not listed. An object that was read in part is replaced by its
+  /// members: "config.json: rope_scaling.factor".
   std::vector<std::string> unread() const;
 
   /// Sets the tokenizer's eos_token. It ends a text only where the files name ids, all of which are outside the

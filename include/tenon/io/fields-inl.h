@@ -15,19 +15,19 @@ TENON_INLINE void FieldLog::note(const std::string& path) {
   read_.insert(path);
 }
 
-TENON_INLINE std::vector<std::string> FieldLog::unread(const Json& object) const {
+TENON_INLINE std::vector<std::string> FieldLog::unread(const Json& document) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out;
-  for (const auto& [key, value] : object.items())
+  for (const auto& [key, value] : document.items())
     if (!read_.contains(key)) out.push_back(key);
   std::sort(out.begin(), out.end());
   return out;
 }
 
-TENON_INLINE std::vector<std::string> FieldLog::unread_below(const Json& object, const std::string& path) const {
+TENON_INLINE std::vector<std::string> FieldLog::unread_paths(const Json& document) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out;
-  add_unread(object, path, out);
+  add_unread(document, "", out);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -35,7 +35,7 @@ TENON_INLINE std::vector<std::string> FieldLog::unread_below(const Json& object,
 TENON_INLINE void FieldLog::add_unread(const Json& object, const std::string& path,
                                        std::vector<std::string>& out) const {
   for (const auto& [key, value] : object.items()) {
-    const std::string member = path + "." + key, prefix = member + ".";
+    const std::string member = path.empty() ? key : path + "." + key, prefix = member + ".";
     const auto below = read_.lower_bound(prefix);
     if (!read_.contains(member))
       out.push_back(member);
@@ -81,6 +81,11 @@ TENON_INLINE bool Fields::boolean(const std::string& key) const {
   const Json& value = required(key);
   if (!value.is_boolean()) refuse(key, "must be true or false, is " + describe(value));
   return value.get<bool>();
+}
+
+TENON_INLINE bool Fields::flag(const std::string& key, bool fallback) const {
+  if (has(key)) return boolean(key);
+  return !json().contains(key) && fallback;
 }
 
 TENON_INLINE std::string Fields::string(const std::string& key) const {

@@ -20,10 +20,10 @@ class FieldLog {
  public:
   /// Notes that a member was read or looked for. `path`: from the root of the document.
   void note(const std::string& path);
-  /// Names of the members of `object` that were not read, sorted.
-  std::vector<std::string> unread(const Json& object) const;
-  /// The same for the object at `path`, with whole paths. Includes members of the objects in it that were read in part.
-  std::vector<std::string> unread_below(const Json& object, const std::string& path) const;
+  /// Names of the members of `document` that were not read, sorted.
+  std::vector<std::string> unread(const Json& document) const;
+  /// The same as paths. Objects that were read in part are replaced by their members that were not.
+  std::vector<std::string> unread_paths(const Json& document) const;
 
  private:
   void add_unread(const Json& object, const std::string& path, std::vector<std::string>& out) const;
@@ -68,6 +68,8 @@ class Fields {
   /// true or false.
   bool boolean(const std::string& key) const;
   bool boolean(const std::string& key, bool fallback) const { return has(key) ? boolean(key) : fallback; }
+  /// true or false; null is false, as in Python's `if`. The fallback where the member is absent.
+  bool flag(const std::string& key, bool fallback) const;
 
   /// A string, which may be empty.
   std::string string(const std::string& key) const;

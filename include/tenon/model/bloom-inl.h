@@ -12,7 +12,6 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"BloomForCausalLM", "BloomModel"});
-  refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
   c.position_kind = PositionKind::alibi;
@@ -34,9 +33,10 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
   }
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("seq_length", 2048);  // length in training: ALiBi itself has no limit
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = Activation::gelu_new;
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
   special_tokens(file, c, {.bos = 1, .eos = 2});
   return c;
 }

@@ -18,6 +18,7 @@ TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
                                         .epsilon_name = "layer_norm_eps",
                                         .rotary = {.theta = 5e5, .neighbours = true}});
   check_architectures(fields, {"CohereForCausalLM", "CohereModel"});
+  refuse_window(fields, c);
   c.norm_kind = NormKind::layer;
   c.parallel_residual = true;
   c.attention_bias = fields.boolean("attention_bias", false);

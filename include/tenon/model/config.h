@@ -48,6 +48,7 @@ struct ModelConfig {
   float residual_scale = 1;        ///< factor of what attention and MLP add to x
   float logit_soft_cap = 0;        ///< logits become cap tanh(logit / cap); 0: they stay
   float attention_soft_cap = 0;    ///< the same for scores
+  float qkv_bound = 0;             ///< queries, keys and values are clamped to [-qkv_bound, qkv_bound]; 0: they stay
   float logit_scale = 1;           ///< factor of the logits; folded into the final norm's gain
   float attention_scale = 0;       ///< factor of the scores; 0: scale_scores decides
   RouterKind router_kind = RouterKind::normalised;

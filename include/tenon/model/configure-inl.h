@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tenon/core/require.h"
@@ -71,9 +72,15 @@ TENON_INLINE int inner_field(const Fields& fields, const std::string& name, cons
   return 4 * width;
 }
 
-TENON_INLINE void refuse_window(const Fields& fields) {
-  if (!fields.has("sliding_window")) return;
-  throw Error(Error::Kind::unsupported, fields.where("sliding_window"), "is not supported in this family");
+TENON_INLINE void refuse_window(const Fields& fields, const ModelConfig& c) {
+  const int window = fields.integer("sliding_window", 0, std::numeric_limits<int>::max(), 0);
+  if (window == 0 || window >= c.positions) return;
+  if (fields.has("layer_types")) {
+    const std::vector<std::string> types = fields.strings("layer_types");
+    if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) return;
+  }
+  throw Error(Error::Kind::unsupported, fields.where("sliding_window"),
+              "is not supported in this family: only null, or a window as long as the longest text");
 }
 
 TENON_INLINE void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known) {
@@ -93,10 +100,14 @@ TENON_INLINE void check_architectures(const Fields& fields, std::initializer_lis
 
 TENON_INLINE Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
   // ACT2FN of transformers computes one formula for gelu and gelu_python, and one for all spellings of gelu_new.
-  const std::string word = fields.choice(name,
-                                         {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate",
-                                          "gelu_fast", "gelu", "gelu_python", "relu", "silu", "swish"},
-                                         fallback);
+  const std::string word =
+      fields.choice(name,
+                    {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "gelu",
+                     "gelu_python", "quick_gelu", "relu", "relu2", "silu", "swish", "linear"},
+                    fallback);
+  if (word == "linear") return Activation::none;
+  if (word == "quick_gelu") return Activation::quick_gelu;
+  if (word == "relu2") return Activation::relu2;
   if (word == "gelu" || word == "gelu_python") return Activation::gelu;
   if (word == "relu") return Activation::relu;
   return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;

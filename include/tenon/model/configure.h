@@ -24,8 +24,10 @@ int width_field(const Fields& fields, const std::string& name);
 /// The width of the MLP: field `name`, or 4 x `width` if it is missing. `hidden` names the field of `width` in errors.
 int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width);
 
-/// Refuses sliding_window. Caches of transformers apply it in every family and drop the keys before the window.
-void refuse_window(const Fields& fields);
+/// Refuses a sliding_window shorter than the longest text. Call it in families whose attention has no window, after
+/// positions is read: caches of transformers apply the field in every family, and drop the keys before the window. It
+/// has no effect where layer_types names no sliding layer.
+void refuse_window(const Fields& fields, const ModelConfig& c);
 
 /// Refuses "architectures" that name none of `known`, nor the ForSequenceClassification of a Model in it. Other heads
 /// have tensors of their own, which would be ignored. An empty list and any ...ForCausalLM or ...LMHeadModel pass:

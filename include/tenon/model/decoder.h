@@ -176,6 +176,7 @@ class DecoderPass {
              l, Site::qkv);
     norm_heads(layer.query_norm, l, NormSite::query, q_, c_.heads);
     norm_heads(layer.key_norm, l, NormSite::key, k_, c_.kv_heads);
+    if (c_.qkv_bound > 0) clamp(device_, ClampArgs{state_.activations.qkv, c_.qkv_bound});
     if (const Rotation rotation = c_.rotation_of(l); rotation != Rotation::none) {
       const auto& angles = rotation == Rotation::local ? state_.activations.local_angles : state_.activations.angles;
       rotate(device_, RotateArgs{angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
@@ -291,8 +292,7 @@ class DecoderPass {
   // Cosines and sines of the step's rows.
   void turn(RotaryFrequencies& rotary, const RotaryConfig& config, MatrixView<float> angles) {
     const auto frequencies = rotary.of(host_batch_);
-    const auto count =
-        static_cast<std::size_t>(frequencies.stride == 0 ? 1 : rows_.rows) * static_cast<std::size_t>(c_.head_dim / 2);
+    const auto count = static_cast<std::size_t>((frequencies.stride == 0 ? 1 : rows_.rows) * (c_.head_dim / 2));
     rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)), frequencies.stride,
                                             angles, config.angle_scale});
   }

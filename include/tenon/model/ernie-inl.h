@@ -17,6 +17,7 @@ TENON_INLINE ModelConfig Ernie45::configure(const ConfigFile& file) {
                                         .epsilon = 1e-5,
                                         .rotary = {.theta = 5e5, .neighbours = true}});
   check_architectures(fields, {"Ernie4_5ForCausalLM", "Ernie4_5Model"});
+  refuse_window(fields, c);
   c.attention_bias = c.mlp_bias = fields.boolean("use_bias", false);
   return c;
 }

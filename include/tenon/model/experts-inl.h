@@ -83,8 +83,9 @@ TENON_INLINE ModelConfig OlMoE::configure(const ConfigFile& file) {
   ModelConfig c =
       configure_llama_like(file, model_type, {.positions = 4096, .tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5});
   check_architectures(fields, {"OlmoeForCausalLM", "OlmoeModel"});
+  refuse_window(fields, c);
   c.attention_bias = fields.boolean("attention_bias", false);
-  if (fields.has("clip_qkv")) throw Error(Error::Kind::unsupported, fields.where("clip_qkv"), "is not supported");
+  if (fields.has("clip_qkv")) c.qkv_bound = static_cast<float>(fields.positive("clip_qkv"));
   detail::read_experts(fields, {"num_experts", "num_local_experts"}, 64, 8, c);
   c.router_kind = detail::router_kind(fields);
   c.norms_all_heads = true;
@@ -122,15 +123,30 @@ TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
   return spec;
 }
 
+namespace detail {
+
+// Without a field for the scaling the class has yarn.
+TENON_INLINE void read_gpt_oss_rotary(const Fields& fields, ModelConfig& c) {
+  const RotaryDefaults defaults{.theta = 150000};
+  if (fields.json().contains("rope_scaling") || fields.json().contains("rope_parameters")) {
+    c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults);
+    return;
+  }
+  const Json usual = {
+      {"rope_type", "yarn"}, {"factor", 32.0}, {"truncate", false}, {"original_max_position_embeddings", 4096}};
+  const Fields scaling(usual, fields.file(), "rope_scaling");
+  c.rotary = rotary_scaling(fields, &scaling, c.head_dim, c.positions, defaults);
+}
+
+}  // namespace detail
+
 TENON_INLINE ModelConfig GptOss::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  if (!fields.has("rope_scaling") && !fields.has("rope_parameters"))
-    fields.refuse("rope_scaling", "is missing; gpt-oss needs its yarn positions, as rope_scaling or rope_parameters");
   ModelConfig c = configure_llama_like(
-      file, model_type,
-      {.positions = 131072, .kv_heads = 8, .head_dim = 64, .epsilon = 1e-5, .rotary = {.theta = 150000}});
+      file, model_type, {.positions = 131072, .kv_heads = 8, .head_dim = 64, .epsilon = 1e-5, .reads_rotary = false});
+  detail::read_gpt_oss_rotary(fields, c);
   check_architectures(fields, {"GptOssForCausalLM", "GptOssModel"});
-  c.attention_bias = fields.boolean("attention_bias", true);
+  c.attention_bias = fields.flag("attention_bias", true);
   read_windows(
       fields, fields.positive_int("sliding_window", 128), [](int layer) { return layer % 2 == 0; }, c);
   detail::read_experts(fields, {"num_local_experts", "num_experts"}, 128, 4, c);
@@ -160,7 +176,8 @@ TENON_INLINE DecoderSpec GptOss::tensors(const ModelConfig& c) {
               .block = alternate ? 1 : 0,
               .stride = alternate ? 2 : 0,
               .stored = c.experts * each,
-              .stacked = c.experts};
+              .stacked = c.experts,
+              .is_stack = true};
     };
     const auto gate_and_up = [&](const std::string& name, int expert, bool matrix) -> std::vector<TensorPart> {
       return {part(name, expert * both, c.expert_inner, both, matrix),

@@ -12,33 +12,36 @@ TENON_INLINE ModelConfig Falcon::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"FalconForCausalLM", "FalconModel"});
-  refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
   c.rounded_alibi = fields.boolean("alibi", false);
   c.position_kind = c.rounded_alibi ? PositionKind::alibi : PositionKind::rotary;
-  c.layers = fields.positive_int(one_name(fields, {"num_hidden_layers", "n_layer"}));
-  c.hidden = width_field(fields, "hidden_size");
-  heads_fields(fields, one_name(fields, {"num_attention_heads", "n_head"}), "hidden_size", c);
+  // n_layer, n_head and n_head_kv are names of an older class, which this one ignores.
+  const auto name = [&](const char* newer, const char* older) { return fields.has(newer) ? newer : older; };
+  c.layers = fields.positive_int(name("num_hidden_layers", "n_layer"));
+  const std::string hidden = name("n_embed", "hidden_size");  // n_embed, an old name, wins
+  c.hidden = width_field(fields, hidden);
+  heads_fields(fields, name("num_attention_heads", "n_head"), hidden, c);
   c.grouped_qkv = fields.boolean("new_decoder_architecture", false);
   // num_kv_heads counts in the new architecture alone; files of the older one hold the number of heads there.
-  const bool multi_query = fields.boolean("multi_query", true);
+  const bool multi_query = fields.flag("multi_query", true);
   if (c.grouped_qkv)
-    c.kv_heads = fields.positive_int(one_name(fields, {"num_kv_heads", "n_head_kv"}), c.heads);
+    c.kv_heads = fields.positive_int(name("num_kv_heads", "n_head_kv"), c.heads);
   else if (multi_query)
     c.kv_heads = 1;
   if (c.heads % c.kv_heads != 0) fields.refuse("num_kv_heads", "must divide the number of heads");
   c.interleaved_qkv = !c.grouped_qkv && !multi_query;
-  c.parallel_residual = c.grouped_qkv || fields.boolean("parallel_attn", true);
+  c.parallel_residual = c.grouped_qkv || fields.flag("parallel_attn", true);
   c.shared_norm = c.parallel_residual && fields.integer("num_ln_in_parallel_attn", 1, 2, c.grouped_qkv ? 2 : 1) == 1;
-  c.inner = inner_field(fields, "ffn_hidden_size", "hidden_size", c.hidden);
+  c.inner = inner_field(fields, "ffn_hidden_size", hidden, c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", 2048);
   if (!c.rounded_alibi) c.rotary = rotary_fields(fields, c.head_dim, c.positions);
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = activation_field(fields, "activation", "gelu");
   c.attention_bias = c.mlp_bias = fields.boolean("bias", false);
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
   special_tokens(file, c, {.bos = 11, .eos = 11});
   return c;
 }

@@ -84,6 +84,7 @@ TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
   // The MLP in transformers 4.57 reads hidden_act, and ignores hidden_activation.
   ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, "hidden_act");
   check_architectures(file.fields(), {"GemmaForCausalLM", "GemmaModel"});
+  refuse_window(file.fields(), c);
   return c;
 }
 
@@ -117,7 +118,7 @@ TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
   check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
   // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
   detail::read_gemma2(fields, 0, c);
-  const int pattern = fields.positive_int("sliding_window_pattern", fields.positive_int("_sliding_window_pattern", 6));
+  const int pattern = fields.positive_int("sliding_window_pattern", 6);
   read_windows(
       fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
   for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::local : Rotation::global);

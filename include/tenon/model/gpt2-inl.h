@@ -10,7 +10,6 @@ TENON_INLINE ModelConfig configure_gpt_like(const ConfigFile& file, std::string_
                                             std::string_view activation) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
-  refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
   c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
@@ -20,10 +19,11 @@ TENON_INLINE ModelConfig configure_gpt_like(const ConfigFile& file, std::string_
   c.inner = inner_field(fields, "n_inner", hidden, c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}));
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = activation_field(fields, "activation_function", activation);
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
-  c.scale_scores = fields.boolean("scale_attn_weights", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
+  c.scale_scores = fields.flag("scale_attn_weights", true);
   special_tokens(file, c, {.bos = 50256, .eos = 50256});
   return c;
 }

@@ -12,7 +12,7 @@ TENON_INLINE ModelConfig GptBigCode::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_gpt_like(file, model_type, "gelu_pytorch_tanh");
   check_architectures(fields, {"GPTBigCodeForCausalLM", "GPTBigCodeModel"});
-  c.interleaved_qkv = !fields.boolean("multi_query", true);
+  c.interleaved_qkv = !fields.flag("multi_query", true);
   if (!c.interleaved_qkv) c.kv_heads = 1;
   // num_key_value_heads follows from multi_query; transformers writes it, too.
   if (fields.has("num_key_value_heads") && fields.positive_int("num_key_value_heads") != c.kv_heads) {

@@ -13,9 +13,9 @@ namespace tenon {
 namespace detail {
 
 // attention_types is a list of [kinds, repetitions]: [[["global", "local"], 6]] is 12 layers. Returns which are local.
-// Files also list the layers one by one.
+// attention_layers, which lists the layers one by one, wins over it.
 TENON_INLINE std::vector<bool> local_layers(const Fields& fields, int layers) {
-  constexpr const char* key = "attention_types";
+  const char* key = fields.has("attention_layers") ? "attention_layers" : "attention_types";
   std::vector<bool> out;
   const auto add = [&](const Json& kinds) {
     for (const Json& kind : kinds) {
@@ -23,6 +23,16 @@ TENON_INLINE std::vector<bool> local_layers(const Fields& fields, int layers) {
       out.push_back(kind == "local");
     }
   };
+  const auto check_count = [&] {
+    if (static_cast<int>(out.size()) != layers)
+      fields.refuse(key, "must name " + std::to_string(layers) + " layers, as num_layers says");
+  };
+  if (key == std::string_view("attention_layers")) {
+    if (!fields.value(key).is_array()) fields.refuse(key, "must be a list of words");
+    add(fields.value(key));
+    check_count();
+    return out;
+  }
   if (!fields.has(key)) {
     for (int l = 0; l < layers; ++l) out.push_back(l % 2 == 1);
     return out;
@@ -35,13 +45,7 @@ TENON_INLINE std::vector<bool> local_layers(const Fields& fields, int layers) {
     const int times = fields.check_integer(key, item[1], 0, layers);
     for (int i = 0; i < times && static_cast<int>(out.size()) <= layers; ++i) add(item[0]);
   }
-  if (static_cast<int>(out.size()) != layers)
-    fields.refuse(key, "must name " + std::to_string(layers) + " layers, as num_layers says");
-  if (!fields.has("attention_layers")) return out;
-  const std::vector<std::string> listed = fields.strings("attention_layers");
-  bool same = listed.size() == out.size();
-  for (std::size_t l = 0; same && l < out.size(); ++l) same = listed[l] == (out[l] ? "local" : "global");
-  if (!same) fields.refuse("attention_layers", "differs from attention_types");
+  check_count();
   return out;
 }
 
@@ -51,7 +55,6 @@ TENON_INLINE ModelConfig GptNeo::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"GPTNeoForCausalLM", "GPTNeoModel"});
-  refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
   c.layers = fields.positive_int(one_name(fields, {"num_layers", "num_hidden_layers"}));
@@ -60,9 +63,10 @@ TENON_INLINE ModelConfig GptNeo::configure(const ConfigFile& file) {
   c.inner = inner_field(fields, "intermediate_size", "hidden_size", c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", 2048);
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = activation_field(fields, "activation_function", "gelu_new");
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
   c.scale_scores = false;
   const int size = fields.positive_int("window_size", 256);
   bool all = true, none = true;

@@ -10,21 +10,20 @@ namespace tenon {
 
 TENON_INLINE ModelConfig GptNeoX::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  // Files of transformers 4 have both names.
-  const std::string theta = one_name(fields, {"rotary_emb_base", "rope_theta"});
-  const std::string part = one_name(fields, {"rotary_pct", "partial_rotary_factor"});
+  // The class overwrites rope_theta and partial_rotary_factor with these two.
   ModelConfig c = configure_llama_like(
       file, model_type,
       {.tokens = {.bos = 0, .eos = 2},
        .epsilon = 1e-5,
        .epsilon_name = "layer_norm_eps",
        .activation = "gelu",
-       .rotary = {.theta_name = theta.c_str(), .part = 0.25, .reads_part = true, .part_name = part.c_str()}});
+       .rotary = {.theta_name = "rotary_emb_base", .part = 0.25, .reads_part = true, .part_name = "rotary_pct"}});
   check_architectures(fields, {"GPTNeoXForCausalLM", "GPTNeoXModel"});
+  refuse_window(fields, c);
   c.norm_kind = NormKind::layer;
   c.mlp_kind = MlpKind::plain;
-  c.parallel_residual = fields.boolean("use_parallel_residual", true);
-  c.attention_bias = fields.boolean("attention_bias", true);
+  c.parallel_residual = fields.flag("use_parallel_residual", true);
+  c.attention_bias = fields.flag("attention_bias", true);
   return c;
 }
 

@@ -22,17 +22,17 @@ TENON_INLINE void read_multipliers(const Fields& fields, ModelConfig& c) {
 
 // Refuses layers of state spaces and experts.
 TENON_INLINE void need_attention_alone(const Fields& fields, int layers) {
-  const auto refuse = [&](const char* key, const std::string& what) {
+  const auto refuse = [&](const std::string& key, const std::string& what) {
     throw Error(Error::Kind::unsupported, fields.where(key), what);
   };
-  if (!fields.has("layer_types")) refuse("layer_types", "is missing, which means Mamba layers; they are not supported");
-  const auto types = fields.strings("layer_types");
+  const std::string key = one_name(fields, {"layer_types", "layers_block_type"});
+  if (!fields.has(key)) refuse(key, "is missing, which means Mamba layers; they are not supported");
+  const auto types = fields.strings(key);
   for (const std::string& type : types)  // the names in transformers 4 and 5
     if (type != "attention" && type != "full_attention")
-      refuse("layer_types", "\"" + printable(type, 60) + "\" is not supported; supported: attention in every layer");
+      refuse(key, "\"" + printable(type, 60) + "\" is not supported; supported: attention in every layer");
   if (static_cast<int>(types.size()) != layers)
-    fields.refuse("layer_types",
-                  "must name " + std::to_string(layers) + " layers, has " + std::to_string(types.size()));
+    fields.refuse(key, "must name " + std::to_string(layers) + " layers, has " + std::to_string(types.size()));
   if (fields.integer("num_local_experts", 0, std::numeric_limits<int>::max(), 8) > 0)
     refuse("num_local_experts", "experts are not supported in this family: it must be 0");
 }
@@ -43,6 +43,7 @@ TENON_INLINE ModelConfig Granite::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
   check_architectures(fields, {"GraniteForCausalLM", "GraniteModel"});
+  refuse_window(fields, c);
   c.mlp_bias = fields.boolean("mlp_bias", false);
   detail::read_multipliers(fields, c);
   return c;

@@ -31,7 +31,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
     c.head_dim = fields.integer("head_dim", 1, kLargestWidth / c.heads);
   } else {
     heads_fields(fields, "num_attention_heads", "hidden_size", c);
-    if (defaults.head_dim > 0) c.head_dim = defaults.head_dim;
+    if (defaults.head_dim > 0 && !fields.json().contains("head_dim")) c.head_dim = defaults.head_dim;
   }
   const bool says = fields.json().contains("num_key_value_heads");
   c.kv_heads = fields.positive_int("num_key_value_heads", says || defaults.kv_heads == 0 ? c.heads : defaults.kv_heads);
@@ -45,7 +45,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);
   c.norm_epsilon = static_cast<float>(fields.positive(defaults.epsilon_name, defaults.epsilon));
   c.activation = activation_field(fields, defaults.activation_name, defaults.activation);
-  c.tied_head = fields.boolean("tie_word_embeddings", defaults.tied_head);
+  c.tied_head = fields.flag("tie_word_embeddings", defaults.tied_head);
   special_tokens(file, c, defaults.tokens);
   return c;
 }
@@ -100,7 +100,7 @@ TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
   check_architectures(fields, {"LlamaForCausalLM", "LlamaModel"});
-  refuse_window(fields);
+  refuse_window(fields, c);
   c.attention_bias = fields.boolean("attention_bias", false);
   c.mlp_bias = fields.boolean("mlp_bias", false);
   return c;

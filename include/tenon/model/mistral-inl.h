@@ -11,10 +11,10 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
   ModelConfig c =
       configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
   check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
-  if (!fields.json().contains("sliding_window"))
-    c.window = 4096;
-  else if (fields.has("sliding_window"))
-    c.window = fields.positive_int("sliding_window");  // null: no window
+  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
+  // transformers loads a file with layer_types as Ministral, which differs from Mistral in that field alone.
+  read_windows(
+      fields, none ? 0 : fields.positive_int("sliding_window", 4096), [](int) { return true; }, c);
   return c;
 }
 

@@ -12,25 +12,25 @@ TENON_INLINE ModelConfig Mpt::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"MptForCausalLM", "MptModel"});
-  refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
   c.position_kind = PositionKind::alibi;
-  c.layers = fields.positive_int("n_layers");
-  c.hidden = width_field(fields, "d_model");
-  heads_fields(fields, "n_heads", "d_model", c);
-  c.inner = inner_field(fields, "", "d_model", c.hidden);
+  c.layers = fields.positive_int(one_name(fields, {"n_layers", "num_hidden_layers"}));
+  const std::string hidden = one_name(fields, {"d_model", "hidden_size"});
+  c.hidden = width_field(fields, hidden);
+  heads_fields(fields, one_name(fields, {"n_heads", "num_attention_heads"}), hidden, c);
+  c.inner = inner_field(fields, "", hidden, c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_seq_len", 2048);
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = Activation::gelu;
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
   if (fields.has("attn_config")) {
     // The reference ignores the other members: it has ALiBi of 8 and no norms of queries and keys, always.
     const Fields attention = fields.object("attn_config");
     if (attention.has("softmax_scale")) c.attention_scale = static_cast<float>(attention.positive("softmax_scale"));
-    if (attention.has("clip_qkv") && attention.number("clip_qkv", 0, 1e9) != 0)
-      throw Error(Error::Kind::unsupported, attention.where("clip_qkv"), "is not supported");
+    c.qkv_bound = static_cast<float>(attention.number("clip_qkv", 0, 1e9, 0));
   }
   special_tokens(file, c);
   return c;

@@ -12,10 +12,11 @@ TENON_INLINE ModelConfig Olmo::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279, .pad = 1}});
   check_architectures(fields, {"OlmoForCausalLM", "OlmoModel"});
+  refuse_window(fields, c);
   c.norm_kind = NormKind::layer;
   c.norm_epsilon = 1e-5f;
   c.attention_bias = fields.boolean("attention_bias", false);
-  if (fields.has("clip_qkv")) throw Error(Error::Kind::unsupported, fields.where("clip_qkv"), "is not supported");
+  if (fields.has("clip_qkv")) c.qkv_bound = static_cast<float>(fields.positive("clip_qkv"));
   return c;
 }
 
@@ -30,6 +31,7 @@ TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5});
   check_architectures(fields, {"Olmo2ForCausalLM", "Olmo2Model"});
+  refuse_window(fields, c);
   c.attention_bias = fields.boolean("attention_bias", false);
   c.output_norms = c.norms_all_heads = true;
   return c;

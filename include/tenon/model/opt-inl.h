@@ -13,7 +13,6 @@ TENON_INLINE ModelConfig Opt::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"OPTForCausalLM", "OPTModel"});
-  refuse_window(fields);
   const auto need = [&](const char* name, bool value, bool fallback) {
     if (fields.boolean(name, fallback) == value) return;
     throw Error(Error::Kind::unsupported, fields.where(name),
@@ -28,13 +27,14 @@ TENON_INLINE ModelConfig Opt::configure(const ConfigFile& file) {
   c.inner = width_field(fields, "ffn_dim");
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.integer("max_position_embeddings", 1, std::numeric_limits<int>::max() - 2, 2048);
+  refuse_window(fields, c);
   c.norm_epsilon = 1e-5f;
   c.activation = activation_field(fields, "activation_function", "relu");
-  c.tied_head = fields.boolean("tie_word_embeddings", true);
-  c.attention_bias = c.mlp_bias = fields.boolean("enable_bias", true);
+  c.tied_head = fields.flag("tie_word_embeddings", true);
+  c.attention_bias = c.mlp_bias = fields.flag("enable_bias", true);
   if (fields.has("word_embed_proj_dim")) c.embedding_width = width_field(fields, "word_embed_proj_dim");
   if (c.embedding_width == c.hidden) c.embedding_width = 0;
-  c.norms_after = !fields.boolean("do_layer_norm_before", true);
+  c.norms_after = !fields.flag("do_layer_norm_before", true);
   c.final_norm = !c.norms_after && !fields.boolean("_remove_final_layer_norm", false);
   special_tokens(file, c, {.bos = 2, .eos = 2, .pad = 1});
   return c;

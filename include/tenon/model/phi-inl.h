@@ -17,6 +17,7 @@ TENON_INLINE ModelConfig Phi::configure(const ConfigFile& file) {
                                         .activation = "gelu_new",
                                         .rotary = {.part = 0.5, .reads_part = true}});
   check_architectures(fields, {"PhiForCausalLM", "PhiModel"});
+  refuse_window(fields, c);
   c.norm_kind = NormKind::layer;
   c.mlp_kind = MlpKind::plain;
   c.parallel_residual = c.attention_bias = true;
@@ -51,11 +52,12 @@ TENON_INLINE DecoderSpec Phi::tensors(const ModelConfig& c) {
 
 TENON_INLINE ModelConfig Phi3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type,
-                                       {.positions = 4096,
-                                        .tokens = {.bos = 1, .eos = 32000, .pad = 32000},
-                                        .epsilon = 1e-5,
-                                        .rotary = {.reads_part = true, .trained_positions = 4096}});
+  ModelConfig c =
+      configure_llama_like(file, model_type,
+                           {.positions = 4096,
+                            .tokens = {.bos = 1, .eos = 32000, .pad = 32000},
+                            .epsilon = 1e-5,
+                            .rotary = {.reads_part = true, .trained_positions = 4096, .old_longrope_names = true}});
   check_architectures(fields, {"Phi3ForCausalLM", "Phi3Model"});
   if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
   return c;

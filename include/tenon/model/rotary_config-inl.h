@@ -13,21 +13,14 @@ namespace detail {
 
 inline constexpr double kLargestTheta = 1e15;  // the least is 1: below it, angles would grow faster than positions
 
-// Refuses members that are not in `read`: they might change the output.
-TENON_INLINE void refuse_unread(const Fields& fields, std::initializer_list<std::string_view> read) {
-  for (const auto& [key, value] : fields.json().items()) {
-    if (std::find(read.begin(), read.end(), key) != read.end() || value.is_null()) continue;
-    throw Error(Error::Kind::unsupported, fields.where(key), "is not supported for this rope_type");
-  }
-}
-
 // rope_type, or its older name `type`. "default" if both are missing.
-TENON_INLINE std::string rotary_type(const Fields& scaling) {
+TENON_INLINE std::string rotary_type(const Fields& scaling, bool old_longrope_names) {
   const std::string name = scaling.has("rope_type") ? "rope_type" : "type";
   if (scaling.has("rope_type") && scaling.has("type") && scaling.value("type") != scaling.value("rope_type")) {
     scaling.refuse("type", "differs from rope_type");
   }
-  return scaling.choice(name, {"default", "linear", "dynamic", "llama3", "yarn", "longrope", "su"}, "default");
+  if (old_longrope_names && scaling.string(name, "") == "su") return "longrope";
+  return scaling.choice(name, {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}, "default");
 }
 
 // The number of elements of a head that are turned.
@@ -47,8 +40,6 @@ TENON_INLINE void read_width(const Fields& fields, const Fields* scaling, const 
 }
 
 TENON_INLINE void read_llama3(const Fields& scaling, RotaryConfig& c) {
-  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
-                          "original_max_position_embeddings", "partial_rotary_factor"});
   c.scaling = RotaryScaling::llama3;
   c.low_frequency_factor = scaling.positive("low_freq_factor");
   c.high_frequency_factor = scaling.positive("high_freq_factor");
@@ -64,10 +55,6 @@ TENON_INLINE bool has_nonzero(const Fields& scaling, const std::string& name) {
 
 // The factor of cosines and sines is 0.1 m ln(factor) + 1; with mscale and mscale_all_dim, the ratio of two of them.
 TENON_INLINE void read_yarn(const Fields& scaling, RotaryConfig& c) {
-  // transformers does not know the last three, which files of other programs have.
-  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
-                          "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate",
-                          "partial_rotary_factor", "finetuned", "attn_factor", "extrapolation_factor"});
   c.scaling = RotaryScaling::yarn;
   c.trained_positions = scaling.positive_int("original_max_position_embeddings", c.trained_positions);
   c.beta_fast = has_nonzero(scaling, "beta_fast") ? scaling.positive("beta_fast") : 32;
@@ -97,8 +84,6 @@ TENON_INLINE std::vector<float> longrope_factors(const Fields& scaling, const st
 // The factor of cosines and sines is sqrt(1 + ln(longest / trained) / ln(trained)).
 TENON_INLINE void read_longrope(const Fields& fields, const Fields& scaling, int head_dim, int positions,
                                 int class_default, RotaryConfig& c) {
-  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
-                          "attention_factor", "short_factor", "long_factor", "partial_rotary_factor"});
   c.scaling = RotaryScaling::longrope;
   const char* const trained = "original_max_position_embeddings";
   const bool outside = fields.has(trained) || (class_default > 0 && !scaling.has(trained));
@@ -116,8 +101,6 @@ TENON_INLINE void read_longrope(const Fields& fields, const Fields& scaling, int
 // linear and dynamic
 TENON_INLINE void read_stretched(const Fields& scaling, const std::string& type, int head_dim, int& positions,
                                  RotaryConfig& c) {
-  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
-                          "partial_rotary_factor"});
   c.scaling = type == "linear" ? RotaryScaling::linear : RotaryScaling::dynamic;
   if (c.scaling == RotaryScaling::dynamic && (c.width == 0 ? head_dim : c.width) < 4)
     scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
@@ -141,15 +124,10 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   }
   detail::read_width(fields, scaling, defaults, head_dim, c);
   if (!scaling) return c;
-  const std::string type = detail::rotary_type(*scaling);
+  const std::string type = detail::rotary_type(*scaling, defaults.old_longrope_names);
   c.trained_positions = positions;
-  if (type == "default") {
-    detail::refuse_unread(*scaling, {"rope_type", "type", "rope_theta", "factor", "partial_rotary_factor",
-                                     "original_max_position_embeddings"});
-    return c;
-  }
-  const bool longrope = type == "longrope" || type == "su" || (type == "yarn" && scaling->has("long_factor"));
-  if (longrope) {
+  if (type == "default") return c;
+  if (type == "longrope" || (type == "yarn" && defaults.old_longrope_names)) {
     detail::read_longrope(fields, *scaling, head_dim, positions, defaults.trained_positions, c);
     return c;
   }

@@ -18,10 +18,12 @@ struct RotaryDefaults {
   const char* width_field = "hidden_size";          ///< named in errors about the width of a head
   int trained_positions = 0;                        ///< original_max_position_embeddings; 0: the class has none
   bool neighbours = false;                          ///< RotaryConfig::neighbours
+  bool old_longrope_names = false;                  ///< "su" and "yarn" are older names of longrope
 };
 
 /// Reads the rotary fields. `positions`, the longest text, is raised if the scaling extends it. Errors: invalid_file
-/// for values out of range; unsupported for a rope_type or a member that changes the output and is not known.
+/// for values out of range; unsupported for a rope_type that is not known. Members that transformers does not read for
+/// a rope_type have no effect.
 RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions, const RotaryDefaults& defaults = {});
 
 /// The same with the object that holds the scaling; null: the file has none.

@@ -18,6 +18,7 @@ TENON_INLINE ModelConfig StableLm::configure(const ConfigFile& file) {
                                         .epsilon_name = "layer_norm_eps",
                                         .rotary = {.part = 0.25, .reads_part = true}});
   check_architectures(fields, {"StableLmForCausalLM", "StableLmModel"});
+  refuse_window(fields, c);
   c.norm_kind = NormKind::layer;
   c.qkv_bias = fields.boolean("use_qkv_bias", false);
   c.head_norms = fields.boolean("qk_layernorm", false);

@@ -21,7 +21,7 @@ TENON_INLINE ModelConfig StarCoder2::configure(const ConfigFile& file) {
   check_architectures(fields, {"Starcoder2ForCausalLM", "Starcoder2Model"});
   c.norm_kind = NormKind::layer;
   c.mlp_kind = MlpKind::plain;
-  c.attention_bias = c.mlp_bias = fields.boolean("use_bias", true);
+  c.attention_bias = c.mlp_bias = fields.flag("use_bias", true);
   if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
   return c;
 }

@@ -15,17 +15,9 @@
 #include "tenon/core/low_rank.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/core/views.h"
+#include "tenon/ops/activation.h"
 
 namespace tenon {
-
-/// The function that an MLP applies to its first product.
-enum class Activation : std::uint8_t {
-  none,      ///< x
-  gelu_new,  ///< tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
-  gelu,      ///< x / 2 (1 + erf(x / sqrt 2))
-  relu,      ///< max(x, 0)
-  silu,      ///< x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
-};
 
 /// A matrix and the bias of its product. Vector: null or empty where there is none.
 template <class Matrix, class Vector>
@@ -199,6 +191,12 @@ struct AddArgs {
   MatrixView<const float> y;  ///< [rows, n]
   float scale;
   MatrixView<float> x;  ///< [rows, n]
+};
+
+/// x[r] = min(max(x[r], -bound), bound), bound > 0. NaN stays.
+struct ClampArgs {
+  MatrixView<float> x;  ///< [rows, n]
+  float bound;
 };
 
 /// Rotary positions (Su et al., 2021), in place. A pair is elements i and i + head_dim / 2 of a head: (x, y) becomes (x
@@ -389,7 +387,7 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
                                    const A& attend, const AttentionArgs<V, typename OperandOf<W>::Result>& heads,
                                    const HeadNormArgs& of_heads, const AddArgs& sum, const GatherRowsArgs& gather,
                                    const CopyBlocksArgs& blocks, const HeadArgs<H>& logits,
-                                   const FinishLogitsArgs& finish, const HeadBestArgs<H>& best) {
+                                   const FinishLogitsArgs& finish, const HeadBestArgs<H>& best, const ClampArgs& to) {
   embed(device, embedding);
   layer_norm(device, norm);
   layer_norm(device, rounded_norm);
@@ -402,6 +400,7 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   attention(device, attend, heads);
   head_norm(device, of_heads);
   add(device, sum);
+  clamp(device, to);
   gather_rows(device, gather);
   copy_blocks(device, blocks);
   head(device, logits);

@@ -60,6 +60,10 @@ inline double activate(double x, Activation activation) {
       return std::max(x, 0.0);
     case Activation::silu:
       return x / (1 + std::exp(-x));
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::relu2:
+      return std::max(x, 0.0) * std::max(x, 0.0);
   }
   return x;
 }

@@ -194,16 +194,19 @@ BOOST_AUTO_TEST_CASE(activations_are_near) {
   const Problem p(77, 64);
   const Operands<BFloat16Mma> operands(cuda, p);
   const Matrix plain = operands.y({}, 0, 64, nullptr);
-  for (const Activation activation : {Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_new}) {
+  for (const Activation activation : {Activation::relu, Activation::relu2, Activation::silu, Activation::quick_gelu,
+                                      Activation::gelu, Activation::gelu_new}) {
     const Matrix y = operands.y({.activation = activation}, 0, 64, nullptr);
     float other = 0;
     for (int r = 0; r < 64; ++r) {
       for (int o = 0; o < 64; ++o) {
         const double x = plain.row(r)[o], u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-        const double expected = activation == Activation::relu   ? std::max(x, 0.0)
-                                : activation == Activation::silu ? x / (1 + std::exp(-x))
-                                : activation == Activation::gelu ? x / 2 * (1 + std::erf(x / std::sqrt(2.0)))
-                                                                 : x / (1 + std::exp(-2 * u));
+        const double expected = activation == Activation::relu         ? std::max(x, 0.0)
+                                : activation == Activation::relu2      ? std::max(x, 0.0) * std::max(x, 0.0)
+                                : activation == Activation::silu       ? x / (1 + std::exp(-x))
+                                : activation == Activation::quick_gelu ? x / (1 + std::exp(-1.702 * x))
+                                : activation == Activation::gelu       ? x / 2 * (1 + std::erf(x / std::sqrt(2.0)))
+                                                                       : x / (1 + std::exp(-2 * u));
         // Relative errors of 2^x are near 2^-22, and a factor 1 + erf(..) loses digits near 0.
         BOOST_TEST_REQUIRE(std::fabs(y.row(r)[o] - expected) <= 4e-6 * std::fabs(expected) + 1e-6 * std::fabs(x), x);
         other = std::max(other, static_cast<float>(std::fabs(y.row(r)[o] - x)));

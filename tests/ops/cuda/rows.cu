@@ -105,8 +105,21 @@ BOOST_AUTO_TEST_CASE(rounded_norms) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(clamps) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  for (const int width : {1, 77, 5000}) {
+    Matrix x = random_matrix(9, width, 1);
+    const DeviceMatrix there(cuda, x);
+    clamp(cpu, ClampArgs{x.view(), 0.5f});
+    clamp(cuda, ClampArgs{there.view(), 0.5f});
+    BOOST_TEST((there == x), width);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gates) {
-  for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_new, Activation::relu}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_new, Activation::relu,
+                                      Activation::quick_gelu, Activation::relu2}) {
     for (const int n : {1, 16, 33, 500}) {
       check_rows(
           9, 2 * n, n,

@@ -1,5 +1,9 @@
-// Normalisation of rows and of heads, and sums of rows.
+// Normalisation of rows and of heads, sums of rows, and bounds of their elements.
 #pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/rows.h"
@@ -44,6 +48,15 @@ inline void add(Cpu& device, const AddArgs& args) {
   const auto& kernels = cpu::kernels_for(device.isa());
   cpu::split_rows(device, args.x.rows, [&](int begin, int end) {
     for (int r = begin; r < end; ++r) kernels.add_row(args.y.row(r), args.scale, args.x.cols, args.x.row(r));
+  });
+}
+
+inline void clamp(Cpu& device, const ClampArgs& args) {
+  cpu::split_rows(device, args.x.rows, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r) {
+      for (float& x : std::span(args.x.row(r), static_cast<std::size_t>(args.x.cols)))
+        x = std::clamp(x, -args.bound, args.bound);
+    }
   });
 }
 

@@ -11,8 +11,8 @@
 
 namespace tenon::cuda {
 
-/// An activation as tensor-core kernels compute it. silu and gelu_new are x / (1 + 2^u) with u = factor (cubic x^3 +
-/// x).
+/// An activation as tensor-core kernels compute it. silu, quick_gelu and gelu_new are x / (1 + 2^u) with u = factor
+/// (cubic x^3 + x).
 struct NearActivation {
   Activation kind = Activation::none;
   bool logistic = false;
@@ -20,16 +20,18 @@ struct NearActivation {
 
   explicit NearActivation(Activation activation) : kind(activation) {
     constexpr float kLog2e = 1.44269504f;
-    logistic = kind == Activation::silu || kind == Activation::gelu_new;
+    logistic = kind == Activation::silu || kind == Activation::quick_gelu || kind == Activation::gelu_new;
     if (kind == Activation::silu) factor = -kLog2e;
+    if (kind == Activation::quick_gelu) factor = -1.702f * kLog2e;
     if (kind == Activation::gelu_new) factor = -2 * 0.797884561f * kLog2e, cubic = 0.044715f;
   }
 };
 
-/// relu and gelu. Not inlined, to keep kernels small. erff() is within 2 ulp (CUDA's guide).
+/// relu, relu2 and gelu. Not inlined, to keep kernels small. erff() is within 2 ulp (CUDA's guide).
 template <class = void>
 __device__ __noinline__ float activate_rarely(float x, Activation activation) {
   if (activation == Activation::relu) return fmaxf(x, 0.0f);
+  if (activation == Activation::relu2) return __fmul_rn(fmaxf(x, 0.0f), fmaxf(x, 0.0f));
   return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0.707106781f))));
 }
 

@@ -204,6 +204,16 @@ __global__ void add_kernel(AddArgs args) {
 
 /// One block per row.
 template <class = void>
+__global__ void clamp_kernel(ClampArgs args) {
+  wait_for_earlier();
+  for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x)) {
+    float& x = args.x.row(static_cast<int>(blockIdx.x))[c];
+    x = x < -args.bound ? -args.bound : args.bound < x ? args.bound : x;  // std::clamp
+  }
+}
+
+/// One block per row.
+template <class = void>
 __global__ void add_positions_kernel(AddPositionsArgs args) {
   wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x);
@@ -286,6 +296,9 @@ inline void head_norm(Cuda& device, const HeadNormArgs& args) {
 }
 inline void add(Cuda& device, const AddArgs& args) {
   device.launch_early("add", cuda::add_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
+}
+inline void clamp(Cuda& device, const ClampArgs& args) {
+  device.launch_early("clamp", cuda::clamp_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
 }
 inline void add_positions(Cuda& device, const AddPositionsArgs& args) {
   device.launch_early("add_positions", cuda::add_positions_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
