@@ -15,9 +15,10 @@ import sys
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, BloomConfig, CohereConfig, Ernie4_5Config, Exaone4Config, FalconConfig, GPTBigCodeConfig,
-                          GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig, LlamaConfig, MistralConfig, MixtralConfig, OlmoeConfig,
-                          OPTConfig, Qwen2Config, Qwen3MoeConfig, SmolLM3Config)
+from transformers import (ArceeConfig, AutoModelForCausalLM, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
+                          FalconConfig, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig,
+                          HeliumConfig, LlamaConfig, MinistralConfig, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
+                          OlmoConfig, OlmoeConfig, OPTConfig, Qwen2Config, Qwen3MoeConfig, SmolLM3Config)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
@@ -59,6 +60,20 @@ CASES = {
     "cohere_norms": CohereConfig(**{**LLAMA, "num_key_value_heads": 1}, use_qk_norm=True),  # weights [4, 8] and [1, 8]
     "smollm3_layer_types": SmolLM3Config(**LLAMA, pad_token_id=0, use_sliding_window=False, sliding_window=7, no_rope_layers=[0, 1],
                                          layer_types=["sliding_attention", "full_attention"]),
+    "ministral": MinistralConfig(**LLAMA, head_dim=8, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
+    "olmo3": Olmo3Config(**LLAMA, pad_token_id=0, sliding_window=7, layer_types=["sliding_attention", "full_attention"], rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+    "cohere2": Cohere2Config(**LLAMA, pad_token_id=0, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
+    "glm": GlmConfig(**LLAMA, pad_token_id=0, head_dim=12),
+    "glm4": Glm4Config(**LLAMA, pad_token_id=0, head_dim=8, attention_bias=False),
+    "nemotron": NemotronConfig(**LLAMA, head_dim=12, attention_bias=True, mlp_bias=True),
+    "arcee": ArceeConfig(**LLAMA, mlp_bias=True, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+    "helium": HeliumConfig(**LLAMA, pad_token_id=0, head_dim=8, attention_bias=True),
+    "olmo_clipped": OlmoConfig(**LLAMA, pad_token_id=0, clip_qkv=0.7),
+    "olmoe_clipped": OlmoeConfig(**LLAMA, num_experts=4, num_experts_per_tok=2, clip_qkv=0.9, hidden_act="quick_gelu"),
+    "mpt_clipped": MptConfig(vocab_size=VOCAB, d_model=32, n_heads=4, n_layers=2, max_seq_len=128, attn_config={"clip_qkv": 0.7},
+                             bos_token_id=1, eos_token_id=2),
+    "llama_relu2": LlamaConfig(**LLAMA, hidden_act="relu2"),
     "opt_350m": OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=40, word_embed_proj_dim=20,
                           do_layer_norm_before=False, max_position_embeddings=96, bos_token_id=1, eos_token_id=2, pad_token_id=1),
     "falcon_rw": FalconConfig(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, alibi=True, bias=True,

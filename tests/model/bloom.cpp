@@ -39,12 +39,12 @@ BOOST_AUTO_TEST_CASE(older_names_are_read) {
   });
   BOOST_TEST(c.hidden == 48);
   BOOST_TEST(c.heads == 6);
+  BOOST_TEST(configured([](auto& config) { config["n_embed"] = 96; }).hidden == 96);  // wins over hidden_size
 }
 
 BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("apply_residual_connection_post_layernorm", true);
   refused("n_inner", 100);
-  refused("n_embed", 64);
   refused("n_head", 5);
   refused("hidden_size", 6 << 16);
   refused("architectures", nlohmann::json::array({"BloomForQuestionAnswering"}));

@@ -354,6 +354,25 @@ BOOST_AUTO_TEST_CASE(gpt_oss_stacks_its_experts) {
                  .is_stack);
 }
 
+BOOST_AUTO_TEST_CASE(layers_with_a_window_turn_otherwise_in_olmo_3_and_command_r7b) {
+  const std::vector<std::string> types = {"sliding_attention", "full_attention",    "sliding_attention",
+                                          "full_attention",    "sliding_attention", "full_attention"};
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 64}};
+  const ModelConfig olmo = read(
+      sizes("olmo3", {{"layer_types", types}, {"sliding_window", 5}, {"rope_scaling", yarn}, {"rope_theta", 3e4}}));
+  BOOST_TEST(olmo.windows == (Rows{5, 0, 5, 0, 5, 0}), boost::test_tools::per_element());
+  BOOST_CHECK(olmo.rotation_of(0) == Rotation::local);
+  BOOST_CHECK(olmo.rotation_of(1) == Rotation::global);
+  BOOST_CHECK(olmo.local_rotary == RotaryConfig{.theta = 3e4});
+  BOOST_TEST(!read(sizes("olmo3")).turns_twice());  // both are the same without a scaling
+  BOOST_TEST(read(sizes("olmo3")).windows == (Rows{4096, 4096, 4096, 0, 4096, 4096}), boost::test_tools::per_element());
+  const ModelConfig cohere = read(sizes("cohere2", {{"sliding_window_pattern", 2}}));
+  BOOST_CHECK(cohere.rotation_of(0) == Rotation::global);
+  BOOST_CHECK(cohere.rotation_of(1) == Rotation::none);
+  BOOST_TEST(cohere.window_of(0) == 4096);
+  BOOST_TEST(cohere.window_of(1) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(switches_of_another_family_are_refused) {
   ModelConfig c = read(sizes("llama"));
   BOOST_CHECK_NO_THROW(check_switches(Llama::tensors(c), c));

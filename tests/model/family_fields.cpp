@@ -225,6 +225,7 @@ BOOST_AUTO_TEST_CASE(names_that_a_class_overwrites_have_no_effect) {
   BOOST_TEST(neox.rotary.width == 8);
   BOOST_TEST(read(llama_like("falcon", {{"n_layer", 5}})).layers == 3);
   BOOST_TEST(read(llama_like("falcon", {{"n_embed", 32}})).hidden == 32);
+  BOOST_TEST(read(llama_like("qwen3_moe", {{"moe_intermediate_size", nullptr}})).expert_inner == 80);
   const ModelConfig gemma = read(llama_like("gemma3_text", {{"_sliding_window_pattern", 2}, {"num_hidden_layers", 6}}));
   BOOST_TEST(gemma.window_of(1) == 4096);
   BOOST_TEST(gemma.window_of(5) == 0);

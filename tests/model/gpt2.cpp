@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(switches_are_honoured) {
 
 BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("model_type", "gpt3");
-  refused("activation_function", "quick_gelu");
+  refused("activation_function", "mish");
   refused("n_head", 3);
   refused("n_head", 0);
   refused("n_layer", 0);

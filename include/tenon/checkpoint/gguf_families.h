@@ -123,7 +123,8 @@ inline constexpr GgufField kCommandRFields[] = {{"attention.layer_norm_epsilon",
                                                 {"logit_scale", "logit_scale"}};
 inline constexpr GgufField kStableLmFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"use_parallel_residual", "use_parallel_residual"}};
-inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""}};  // 1e-5 in the family
+inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""},  // 1e-5 in the family
+                                            {"attention.clamp_kqv", "clip_qkv", false}};
 
 inline constexpr GgufField kGemma2Fields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                               {"attn_logit_softcapping", "attn_logit_softcapping", false},
@@ -155,6 +156,14 @@ inline constexpr auto kPhi3Layer = joined(kInputNorms, std::to_array<GgufName>({
                                                                                 {"attn_output", "self_attn.o_proj"},
                                                                                 {"ffn_up", "mlp.gate_up_proj"},
                                                                                 {"ffn_down", "mlp.down_proj"}}));
+inline constexpr GgufField kGptNeoXFields[] = {{"block_count", "num_hidden_layers"},
+                                               {"context_length", "max_position_embeddings"},
+                                               {"embedding_length", "hidden_size"},
+                                               {"feed_forward_length", "intermediate_size"},
+                                               {"attention.head_count", "num_attention_heads"},
+                                               {"attention.layer_norm_epsilon", "layer_norm_eps"},
+                                               {"use_parallel_residual", "use_parallel_residual"},
+                                               {"rope.freq_base", "rotary_emb_base", false}};
 inline constexpr auto kGptNeoXTensors = std::to_array<GgufName>(
     {{"token_embd", "gpt_neox.embed_in"}, {"output_norm", "gpt_neox.final_layer_norm"}, {"output", "embed_out"}});
 inline constexpr auto kGptNeoXLayer =
@@ -209,7 +218,7 @@ inline constexpr GgufField kMptFields[] = {
     {"block_count", "n_layers"},         {"context_length", "max_seq_len"},
     {"embedding_length", "d_model"},     {"feed_forward_length", ""},
     {"attention.head_count", "n_heads"}, {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
-    {"attention.max_alibi_bias", ""}};
+    {"attention.max_alibi_bias", ""},    {"attention.clamp_kqv", "attn_config.clip_qkv", false}};
 inline constexpr auto kMptTensors = std::to_array<GgufName>(
     {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"}, {"output", "lm_head"}});
 inline constexpr auto kMptLayer = std::to_array<GgufName>({{"attn_norm", "norm_1"},
@@ -272,8 +281,7 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"gemma3", "gemma3_text", kGgufLayers, kGemma3Heads, kGgufSizes, kGemma3Fields, kGemmaTensors, kGemma3Layer},
     {"phi2", "phi", kGgufLayers, kGgufPartly, kGgufSizes, kLayerNorm, kPhi2Tensors, kPhi2Layer},
     {"phi3", "phi3", kGgufLayers, kGgufPartly, kGgufSizes, kPhi3Fields, kGgufTensors, kPhi3Layer},
-    {"gptneox", "gpt_neox", "gpt_neox.layers.", kGptNeoXHeads, kGgufSizes, kStableLmFields, kGptNeoXTensors,
-     kGptNeoXLayer},
+    {"gptneox", "gpt_neox", "gpt_neox.layers.", kGptNeoXHeads, kGptNeoXFields, {}, kGptNeoXTensors, kGptNeoXLayer},
     {"gpt2", "gpt2", kGgufBlocks, kPlainHeads, kGpt2Fields, {}, kGpt2Tensors, kGpt2Layer},
     {"starcoder", "gpt_bigcode", kGgufBlocks, kOneKeyHead, kGpt2Fields, {}, kGpt2Tensors, kStarcoderLayer},
     {"bloom", "bloom", kGgufBlocks, kPlainHeads, kBloomFields, {}, kBloomTensors, kBloomLayer},

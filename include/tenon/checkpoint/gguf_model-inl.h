@@ -100,7 +100,11 @@ class GgufMapper {
     if (each.field.empty() || (!each.needed && !metadata_.has(key))) return;
     const Json& value = metadata_.value(key);
     const bool no_window = each.field == "sliding_window" && value == 0;  // the converter's word for none
-    out[std::string(each.field)] = no_window ? Json() : value;
+    const std::size_t dot = each.field.find('.');                         // of a member of an object
+    Json& place = dot == each.field.npos
+                      ? out[std::string(each.field)]
+                      : out[std::string(each.field.substr(0, dot))][std::string(each.field.substr(dot + 1))];
+    place = no_window ? Json() : value;
   }
 
   // Sets heads_ and head_dim_.

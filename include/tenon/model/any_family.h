@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tenon/checkpoint/config.h"
+#include "tenon/model/arcee.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/cohere.h"
 #include "tenon/model/configure.h"
@@ -15,15 +16,18 @@
 #include "tenon/model/falcon.h"
 #include "tenon/model/files.h"
 #include "tenon/model/gemma.h"
+#include "tenon/model/glm.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
 #include "tenon/model/gpt_neo.h"
 #include "tenon/model/gpt_neox.h"
 #include "tenon/model/gptj.h"
 #include "tenon/model/granite.h"
+#include "tenon/model/helium.h"
 #include "tenon/model/llama.h"
 #include "tenon/model/mistral.h"
 #include "tenon/model/mpt.h"
+#include "tenon/model/nemotron.h"
 #include "tenon/model/olmo.h"
 #include "tenon/model/opt.h"
 #include "tenon/model/phi.h"
@@ -43,10 +47,10 @@ struct ModelList {
 };
 
 /// The families of the library. Append your own: ModelList<MyFamily, Llama, ...>.
-using BuiltInModels =
-    ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2, Gemma3, Olmo,
-              Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere, GptNeo,
-              GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe, GptOss>;
+using BuiltInModels = ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2,
+                                Gemma3, Olmo, Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt,
+                                Falcon, Mpt, Cohere, GptNeo, GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe,
+                                GptOss, Ministral, Olmo3, Cohere2, Glm, Glm4, Nemotron, Arcee, Helium>;
 
 /// The family of that model_type: an element of `families`, which must live as long. Error unsupported, with the list
 /// of supported types.

@@ -16,7 +16,7 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
   c.model_type = model_type;
   c.position_kind = PositionKind::alibi;
   c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
-  const std::string hidden = one_name(fields, {"hidden_size", "n_embed"});
+  const std::string hidden = fields.has("n_embed") ? "n_embed" : "hidden_size";  // n_embed, an old name, wins
   c.hidden = width_field(fields, hidden);
   heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
   c.inner = inner_field(fields, "n_inner", hidden, c.hidden);

@@ -8,7 +8,9 @@
 
 namespace tenon {
 
-TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
+namespace detail {
+
+TENON_INLINE ModelConfig configure_cohere(const ConfigFile& file, std::string_view model_type, double theta) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = 8192,
@@ -16,14 +18,33 @@ TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
                                         .tied_head = true,
                                         .epsilon = 1e-5,
                                         .epsilon_name = "layer_norm_eps",
-                                        .rotary = {.theta = 5e5, .neighbours = true}});
-  check_architectures(fields, {"CohereForCausalLM", "CohereModel"});
-  refuse_window(fields, c);
+                                        .rotary = {.theta = theta, .neighbours = true}});
   c.norm_kind = NormKind::layer;
   c.parallel_residual = true;
   c.attention_bias = fields.boolean("attention_bias", false);
-  c.head_norms = fields.boolean("use_qk_norm", false);
   c.logit_scale = static_cast<float>(fields.positive("logit_scale", 0.0625));
+  return c;
+}
+
+}  // namespace detail
+
+TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  check_architectures(fields, {"CohereForCausalLM", "CohereModel"});
+  ModelConfig c = detail::configure_cohere(file, model_type, 5e5);
+  refuse_window(fields, c);
+  c.head_norms = fields.boolean("use_qk_norm", false);
+  return c;
+}
+
+TENON_INLINE ModelConfig Cohere2::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  check_architectures(fields, {"Cohere2ForCausalLM", "Cohere2Model"});
+  ModelConfig c = detail::configure_cohere(file, model_type, 1e4);
+  const int pattern = fields.positive_int("sliding_window_pattern", 4);
+  read_windows(
+      fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
+  for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::global : Rotation::none);
   return c;
 }
 

@@ -106,7 +106,10 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
   const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
   if (fields.boolean("use_sliding_window", false) && !none) c.window = fields.positive_int("sliding_window", 4096);
   detail::read_experts(fields, {"num_experts", "num_local_experts"}, 128, 8, c);
-  c.expert_inner = fields.has("moe_intermediate_size") ? width_field(fields, "moe_intermediate_size") : 768;
+  if (fields.has("moe_intermediate_size"))
+    c.expert_inner = width_field(fields, "moe_intermediate_size");
+  else if (!fields.json().contains("moe_intermediate_size"))
+    c.expert_inner = 768;  // null: intermediate_size
   c.router_kind = detail::router_kind(fields);
   const int step = fields.positive_int("decoder_sparse_step", 1);
   for (int l = 0; l < c.layers; ++l) c.dense_layers.push_back((l + 1) % step != 0);

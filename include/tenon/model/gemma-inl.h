@@ -31,23 +31,6 @@ TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_vie
   return c;
 }
 
-// Layers with a sliding window have their own rotary base. Newer files hold both rotations in rope_parameters.
-TENON_INLINE void read_two_rotations(const Fields& fields, ModelConfig& c) {
-  const RotaryDefaults global{.theta = 1e6}, local{.theta = 1e4, .theta_name = "rope_local_base_freq"};
-  int positions = c.positions;  // max_position_embeddings is the length after scaling
-  if (fields.has("rope_parameters") && fields.object("rope_parameters").has("full_attention")) {
-    const Fields both = fields.object("rope_parameters");
-    const Fields of_global = both.object("full_attention");
-    c.rotary = rotary_scaling(fields, &of_global, c.head_dim, positions, global);
-    if (!both.has("sliding_attention")) both.refuse("sliding_attention", "is missing");
-    const Fields of_local = both.object("sliding_attention");
-    c.local_rotary = rotary_scaling(fields, &of_local, c.head_dim, positions, local);
-  } else {
-    c.rotary = rotary_fields(fields, c.head_dim, positions, global);
-    c.local_rotary = rotary_scaling(fields, nullptr, c.head_dim, positions, local);
-  }
-}
-
 // A soft cap of the file or the class; 0: none.
 TENON_INLINE float soft_cap(const Fields& fields, const char* name, double fallback) {
   if (fields.json().contains(name) && !fields.has(name)) return 0.0f;
@@ -114,14 +97,14 @@ TENON_INLINE DecoderSpec Gemma2::tensors(const ModelConfig& c) { return detail::
 TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = detail::configure_gemma(file, model_type, 131072, 4, "hidden_activation", false);
-  detail::read_two_rotations(fields, c);
+  read_two_rotations(fields, {.theta = 1e6}, {.theta = 1e4, .theta_name = "rope_local_base_freq"}, c);
   check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
   // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
   detail::read_gemma2(fields, 0, c);
   const int pattern = fields.positive_int("sliding_window_pattern", 6);
   read_windows(
       fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
-  for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::local : Rotation::global);
+  turn_windows_locally(c);
   return c;
 }
 

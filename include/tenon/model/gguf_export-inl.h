@@ -166,6 +166,7 @@ class GgufPlanner {
                                                            {"residual_scale", c_.residual_scale},
                                                            {"attn_logit_softcapping", c_.attention_soft_cap},
                                                            {"final_logit_softcapping", c_.logit_soft_cap},
+                                                           {"attention.clamp_kqv", c_.qkv_bound},
                                                            {"attention.max_alibi_bias", 8.0}};
     for (const auto& [name, value] : numbers)
       if (key == name) return field.needed || value != 0 ? Json(value) : Json();

@@ -7,7 +7,7 @@
 namespace tenon {
 
 TENON_INLINE ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type,
-                                            std::string_view activation) {
+                                            std::string_view activation, int positions) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   ModelConfig c;
@@ -18,7 +18,7 @@ TENON_INLINE ModelConfig configure_gpt_like(const ConfigFile& file, std::string_
   heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
   c.inner = inner_field(fields, "n_inner", hidden, c.hidden);
   c.vocab = fields.positive_int("vocab_size");
-  c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}));
+  c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}), positions);
   refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = activation_field(fields, "activation_function", activation);
@@ -30,7 +30,7 @@ TENON_INLINE ModelConfig configure_gpt_like(const ConfigFile& file, std::string_
 
 TENON_INLINE ModelConfig Gpt2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_gpt_like(file, model_type, "gelu_new");
+  ModelConfig c = configure_gpt_like(file, model_type, "gelu_new", 1024);
   check_architectures(fields, {"GPT2LMHeadModel", "GPT2Model", "GPT2DoubleHeadsModel"});
   c.scale_scores_by_layer = fields.boolean("scale_attn_by_inverse_layer_idx", false);
   return c;

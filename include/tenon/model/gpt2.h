@@ -8,7 +8,9 @@
 namespace tenon {
 
 /// Reads the fields of config.json that GPT-2 and GPTBigCode share. `activation`: the default of activation_function.
-ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation);
+/// `positions`: that of n_positions.
+ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation,
+                               int positions);
 
 /// The tensors that GPT-2 and GPTBigCode share. linear(name, outputs, inputs) gives the form of a matrix and its bias.
 template <class Linear>

@@ -10,7 +10,7 @@ namespace tenon {
 
 TENON_INLINE ModelConfig GptBigCode::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_gpt_like(file, model_type, "gelu_pytorch_tanh");
+  ModelConfig c = configure_gpt_like(file, model_type, "gelu_pytorch_tanh", 1024);
   check_architectures(fields, {"GPTBigCodeForCausalLM", "GPTBigCodeModel"});
   c.interleaved_qkv = !fields.flag("multi_query", true);
   if (!c.interleaved_qkv) c.kv_heads = 1;

@@ -21,7 +21,7 @@ TENON_INLINE int rotary_dim(const Fields& fields, const ModelConfig& c) {
 
 TENON_INLINE ModelConfig configure_gptj(const ConfigFile& file, std::string_view model_type) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_gpt_like(file, model_type, "gelu_new");
+  ModelConfig c = configure_gpt_like(file, model_type, "gelu_new", 2048);
   c.position_kind = PositionKind::rotary;
   c.parallel_residual = true;
   c.scale_scores = true;

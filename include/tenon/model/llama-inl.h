@@ -64,6 +64,27 @@ TENON_INLINE std::vector<bool> sliding_layers(const Fields& fields, int layers) 
   return out;
 }
 
+TENON_INLINE void read_two_rotations(const Fields& fields, const RotaryDefaults& global, const RotaryDefaults& local,
+                                     ModelConfig& c) {
+  int positions = c.positions;  // max_position_embeddings is the length after scaling
+  if (fields.has("rope_parameters") && fields.object("rope_parameters").has("full_attention")) {
+    const Fields both = fields.object("rope_parameters");
+    const Fields of_global = both.object("full_attention");
+    c.rotary = rotary_scaling(fields, &of_global, c.head_dim, positions, global);
+    if (!both.has("sliding_attention")) both.refuse("sliding_attention", "is missing");
+    const Fields of_local = both.object("sliding_attention");
+    c.local_rotary = rotary_scaling(fields, &of_local, c.head_dim, positions, local);
+  } else {
+    c.rotary = rotary_fields(fields, c.head_dim, positions, global);
+    c.local_rotary = rotary_scaling(fields, nullptr, c.head_dim, positions, local);
+  }
+}
+
+TENON_INLINE void turn_windows_locally(ModelConfig& c) {
+  if (c.rotary == c.local_rotary) return;
+  for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::local : Rotation::global);
+}
+
 TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
   DecoderSpec spec;
   spec.embedding = matrix_spec("embed_tokens.weight", {c.vocab, c.hidden});
@@ -80,6 +101,14 @@ TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
   }
   spec.final_norm = rms_norm_spec("norm", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
+  return spec;
+}
+
+TENON_INLINE DecoderSpec plain_mlp_tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l)
+    spec.layers[static_cast<std::size_t>(l)].up =
+        linear_spec("layers." + std::to_string(l) + ".mlp.up_proj", {c.inner, c.hidden}, c.mlp_bias);
   return spec;
 }
 

@@ -47,8 +47,19 @@ void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig
   if (all || size == 0) c.windows.clear();
 }
 
+/// Reads `rotary` and `local_rotary`. Files of transformers 5 hold both in rope_parameters; in older ones the local one
+/// has a theta alone. `local`: its defaults, and the name of its theta.
+void read_two_rotations(const Fields& fields, const RotaryDefaults& global, const RotaryDefaults& local,
+                        ModelConfig& c);
+
+/// Makes layers with a window turn by local_rotary, if that differs from `rotary`. Call it after both are read.
+void turn_windows_locally(ModelConfig& c);
+
 /// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
+
+/// The same with MLPs without gates.
+DecoderSpec plain_mlp_tensors(const ModelConfig& c);
 
 /// The same with norms of what attention and MLP add, none before them, and gains of heads. own: of add_head_gains.
 DecoderSpec output_norm_tensors(const ModelConfig& c, bool own);

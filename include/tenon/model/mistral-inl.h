@@ -6,16 +6,28 @@
 
 namespace tenon {
 
-TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
+namespace detail {
+
+TENON_INLINE ModelConfig configure_mistral(const ConfigFile& file, std::string_view model_type) {
   const Fields fields = file.fields();
   ModelConfig c =
       configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
-  check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
   const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
-  // transformers loads a file with layer_types as Ministral, which differs from Mistral in that field alone.
   read_windows(
       fields, none ? 0 : fields.positive_int("sliding_window", 4096), [](int) { return true; }, c);
   return c;
+}
+
+}  // namespace detail
+
+TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
+  check_architectures(file.fields(), {"MistralForCausalLM", "MistralModel"});
+  return detail::configure_mistral(file, model_type);
+}
+
+TENON_INLINE ModelConfig Ministral::configure(const ConfigFile& file) {
+  check_architectures(file.fields(), {"MinistralForCausalLM", "MinistralModel"});
+  return detail::configure_mistral(file, model_type);
 }
 
 TENON_INLINE ModelConfig Mistral::seven_billion() {

@@ -1,5 +1,5 @@
 // Mistral 7B (Jiang et al., 2023) as in Hugging Face's MistralForCausalLM: Llama with grouped heads and, in version
-// 0.1, a sliding window.
+// 0.1, a sliding window. Ministral (Mistral AI, 2024) as in MinistralForCausalLM.
 #pragma once
 #include <string_view>
 
@@ -18,6 +18,16 @@ struct Mistral {
 
   /// The sizes of Mistral 7B v0.1.
   static ModelConfig seven_billion();
+};
+
+/// Mistral with a window in some layers. transformers loads a Mistral with layer_types as this one.
+struct Ministral {
+  static constexpr std::string_view model_type = "ministral";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
 };
 
 }  // namespace tenon

@@ -27,16 +27,39 @@ TENON_INLINE DecoderSpec Olmo::tensors(const ModelConfig& c) {
   return spec;
 }
 
-TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
-  const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5});
-  check_architectures(fields, {"Olmo2ForCausalLM", "Olmo2Model"});
-  refuse_window(fields, c);
-  c.attention_bias = fields.boolean("attention_bias", false);
+namespace detail {
+
+TENON_INLINE ModelConfig configure_olmo2(const ConfigFile& file, std::string_view model_type, bool reads_rotary) {
+  ModelConfig c = configure_llama_like(
+      file, model_type, {.tokens = {.eos = 50279, .pad = 1}, .epsilon = 1e-5, .reads_rotary = reads_rotary});
+  c.attention_bias = file.fields().boolean("attention_bias", false);
   c.output_norms = c.norms_all_heads = true;
   return c;
 }
 
+}  // namespace detail
+
+TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  check_architectures(fields, {"Olmo2ForCausalLM", "Olmo2Model"});
+  ModelConfig c = detail::configure_olmo2(file, model_type, true);
+  refuse_window(fields, c);
+  return c;
+}
+
 TENON_INLINE DecoderSpec Olmo2::tensors(const ModelConfig& c) { return output_norm_tensors(c, true); }
+
+TENON_INLINE ModelConfig Olmo3::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  check_architectures(fields, {"Olmo3ForCausalLM", "Olmo3Model"});
+  ModelConfig c = detail::configure_olmo2(file, model_type, false);
+  read_two_rotations(fields, {}, {}, c);
+  read_windows(
+      fields, fields.positive_int("sliding_window", 4096), [](int l) { return (l + 1) % 4 != 0; }, c);
+  turn_windows_locally(c);
+  return c;
+}
+
+TENON_INLINE DecoderSpec Olmo3::tensors(const ModelConfig& c) { return output_norm_tensors(c, true); }
 
 }  // namespace tenon

@@ -1,4 +1,5 @@
-// OLMo 1 (Groeneveld et al., 2024) and 2 (OLMo Team, 2024) as in Hugging Face's OlmoForCausalLM and Olmo2ForCausalLM.
+// OLMo 1 (Groeneveld et al., 2024), 2 (OLMo Team, 2024) and 3 (2025) as in Hugging Face's OlmoForCausalLM,
+// Olmo2ForCausalLM and Olmo3ForCausalLM.
 #pragma once
 #include <string_view>
 
@@ -19,6 +20,16 @@ struct Olmo {
 /// Llama with norms of what each block adds in place of norms before, and of all queries and all keys.
 struct Olmo2 {
   static constexpr std::string_view model_type = "olmo2";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// OLMo 2 with a window in three of four layers. Their rotary positions are not scaled.
+struct Olmo3 {
+  static constexpr std::string_view model_type = "olmo3";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);
