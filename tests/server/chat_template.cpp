@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../io/scratch.h"
 #include "conversation/built_in_templates.h"
 #include "tenon/core/error.h"
 #include "tenon/io/json.h"
@@ -232,6 +233,24 @@ BOOST_AUTO_TEST_CASE(tools_reach_the_model_under_every_template) {
   BOOST_TEST(rendered(named("plain"), kToolTurns) ==
              "User: Weather?\nAssistant: <tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}\n"
              "</tool_call>\nUser: <tool_response>\nblue\n</tool_response>\nAssistant:");
+}
+
+// The template named tool_use renders requests with tools, and shows calls itself. The other one does not.
+BOOST_AUTO_TEST_CASE(turns_of_tools_are_tried_with_the_template_of_tools) {
+  const tenon::test::Scratch scratch;
+  const std::string plain = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+  const std::string with_tools =
+      "{{ tools | tojson }}{% for m in messages %}{% if m.tool_calls %}CALL {{ m.tool_calls[0].function | tojson }}\n"
+      "{% else %}{{ m.role }}: {{ m.content }}\n{% endif %}{% endfor %}";
+  const OrderedJson templates = {{{"name", "default"}, {"template", plain}},
+                                 {{"name", "tool_use"}, {"template", with_tools}}};
+  scratch.write("tokenizer_config.json", OrderedJson{{"chat_template", templates}}.dump());
+  auto found = tenon::chat::ModelTemplate::find(scratch.folder(), tokenizer());
+  BOOST_REQUIRE(found.has_value());
+  const ChatTemplate chat(std::move(*found), clock_of_tests);
+  const std::string own = rendered(chat, kToolTurns, kTools), told = rendered(chat, kToolTurns);
+  BOOST_TEST((has(own, "CALL {") && has(own, "tool: blue")), own);
+  BOOST_TEST((has(told, "<tool_response>") && !has(told, "CALL")), told);
 }
 
 BOOST_AUTO_TEST_CASE(a_prompt_that_ends_in_reasoning_is_known) {

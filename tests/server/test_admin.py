@@ -48,6 +48,8 @@ class Admin(ServerTest):
         self.assertEqual(self.complete(model="sky", temperature=0)["choices"], self.complete(model="weather", temperature=0)["choices"])
         self.failed(400, "InvalidUserInput", "load", lora_name="sky", lora_path="weather")
         self.failed(400, "InvalidUserInput", "load", lora_name="sky", lora_path="shakespeare")
+        self.done("load", lora_name="heaven", lora_path="sky")  # a name of a name
+        self.done("unload", lora_name="heaven")
         self.assertEqual(self.done("unload", lora_name="sky", lora_int_id=None), "Success: LoRA adapter 'sky' removed successfully.")
         self.assertNotIn("sky", self.models())
         self.failed(404, "NotFoundError", "unload", lora_name="sky")

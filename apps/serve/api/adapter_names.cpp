@@ -130,8 +130,9 @@ std::vector<std::string> AdapterNames::list() const {
 bool AdapterNames::add(const std::string& name, const std::string& path) {
   folder(path);
   if (is_known(name)) return false;
+  std::string found = path_of(path);
   std::lock_guard lock(mutex_);
-  return added_.try_emplace(name, path).second;
+  return added_.try_emplace(name, std::move(found)).second;
 }
 
 bool AdapterNames::remove(const std::string& name) {
@@ -144,9 +145,7 @@ bool AdapterNames::remove(const std::string& name) {
 }
 
 bool AdapterNames::leads_to(const std::string& name, const std::string& path) const {
-  std::lock_guard lock(mutex_);
-  const auto found = added_.find(name);
-  return found != added_.end() && found->second == path;
+  return is_added(name) && path_of(name) == path_of(path);
 }
 
 bool AdapterNames::is_added(const std::string& name) const {
