@@ -14,6 +14,7 @@
 
 #include "tenon/cache/block_ledger.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/concepts/scheduler_hooks.h"
 #include "tenon/lab/cost.h"
 #include "tenon/lab/trace.h"
 #include "tenon/schedule/queue.h"
@@ -89,6 +90,7 @@ inline TokenId trace_token(const TraceRequest& request, int index, int position)
 // Wraps a policy and records the service that the queue reports to it.
 template <class P>
 struct Overheard {
+  static_assert(sizeof(tenon::detail::CheckedHooks<P>) > 0);
   P policy;
   std::vector<Served>* heard;
 

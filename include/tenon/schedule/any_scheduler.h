@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/concepts/scheduler_hooks.h"
 
 namespace tenon {
 
@@ -47,6 +48,7 @@ class AnyScheduler {
 
   template <class P>
   struct Holder final : Base {
+    static_assert(sizeof(detail::CheckedHooks<P>) > 0);
     explicit Holder(P p) : policy(std::move(p)) {}
     std::unique_ptr<Base> copy() const override { return std::make_unique<Holder>(policy); }
     void plan(const QueueState& state, PlanWriter& out) override { policy.plan(state, out); }

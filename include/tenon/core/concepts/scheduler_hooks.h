@@ -16,4 +16,14 @@ template <class P>
 concept SchedulerHooksFit = (ChoosesVictim<P> || !requires { requires IsFunction<decltype(&P::victim)>; }) &&
                             (KeepsAccounts<P> || !requires { requires IsFunction<decltype(&P::served)>; });
 
+/// For wrappers of a scheduler: static_assert(sizeof(CheckedHooks<P>) > 0) is an error where hooks of P would be
+/// ignored.
+template <class P>
+struct CheckedHooks {
+  static_assert(
+      SchedulerHooksFit<P>,
+      "tenon: the scheduler has a victim or served of another type than the queue calls: "
+      "SeqId victim(const QueueState&), void served(std::span<const Served>); see docs/policies.md#scheduler");
+};
+
 }  // namespace tenon::detail
