@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
 LLAMA = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+LAYER_NORMS = {key: value for key, value in LLAMA.items() if key != "rms_norm_eps"}
 GRANITE4 = dict(**LLAMA, layer_types=["attention"] * 2, num_local_experts=0, shared_intermediate_size=40, embedding_multiplier=3.0,
                 attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.0, mamba_n_heads=4, mamba_d_state=8)
 BIGCODE = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=1, eos_token_id=2)
@@ -63,10 +64,10 @@ CASES = {
     "ministral": MinistralConfig(**LLAMA, head_dim=8, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "olmo3": Olmo3Config(**LLAMA, pad_token_id=0, sliding_window=7, layer_types=["sliding_attention", "full_attention"], rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
-    "cohere2": Cohere2Config(**LLAMA, pad_token_id=0, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
+    "cohere2": Cohere2Config(**LAYER_NORMS, pad_token_id=0, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "glm": GlmConfig(**LLAMA, pad_token_id=0, head_dim=12),
     "glm4": Glm4Config(**LLAMA, pad_token_id=0, head_dim=8, attention_bias=False),
-    "nemotron": NemotronConfig(**LLAMA, head_dim=12, attention_bias=True, mlp_bias=True),
+    "nemotron": NemotronConfig(**LAYER_NORMS, head_dim=12, attention_bias=True, mlp_bias=True),
     "arcee": ArceeConfig(**LLAMA, mlp_bias=True, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
     "helium": HeliumConfig(**LLAMA, pad_token_id=0, head_dim=8, attention_bias=True),
     "olmo_clipped": OlmoConfig(**LLAMA, pad_token_id=0, clip_qkv=0.7),

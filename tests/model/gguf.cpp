@@ -186,10 +186,7 @@ BOOST_AUTO_TEST_CASE(further_architectures) {
   for (const auto& [architecture, each] : all.items()) {
     BOOST_TEST_CONTEXT(architecture) {
       const std::string name = architecture;
-      nlohmann::json config = each["config"];
-      config["query_pre_attn_scalar"] = 16;                          // the width of a head; no key has another
-      if (name == "gemma3") config.erase("layer_types");             // every sixth layer has no window
-      if (name == "starcoder2") config["sliding_window"] = nullptr;  // nor has one the window of StarCoder2
+      const nlohmann::json config = converted_config(all, name);
       const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
       const Scratch scratch;
       test::make_model(family, scratch / "folder", config);
@@ -198,6 +195,28 @@ BOOST_AUTO_TEST_CASE(further_architectures) {
       scratch.write("model.gguf", file.bytes());
       same_model(family, scratch / "folder", scratch / "model.gguf");
     }
+  }
+}
+
+// Keys that few files have.
+BOOST_AUTO_TEST_CASE(bounds_of_queries_and_the_base_of_gpt_neox) {
+  const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));
+  const nlohmann::json changes = {
+      {"olmo", {{"clip_qkv", 0.5}}},
+      {"mpt", {{"attn_config", {{"clip_qkv", 0.5}}}}},
+      {"gptneox", {{"rope_parameters", nullptr}, {"rotary_emb_base", 500.0}, {"rotary_pct", 0.5}}}};
+  for (const auto& [name, change] : changes.items()) {
+    nlohmann::json config = converted_config(all, name);
+    config.merge_patch(change);  // null takes a field away
+    const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
+    const Scratch scratch;
+    test::make_model(family, scratch / "folder", config);
+    scratch.write(
+        "model.gguf",
+        renamed(scratch / "folder", std::string(family.name_prefix), all[name]["names"], name, config).bytes());
+    same_model(family, scratch / "folder", scratch / "model.gguf");
+    const ModelConfig read = family.configure(*load_checkpoint(scratch / "model.gguf").config);
+    BOOST_TEST((name == "gptneox" ? read.rotary.theta == 500 : read.qkv_bound == 0.5f), name);
   }
 }
 

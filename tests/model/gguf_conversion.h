@@ -57,6 +57,17 @@ inline std::uint64_t heads_of(const nlohmann::json& config) {
   return config[config.contains("num_attention_heads") ? "num_attention_heads" : "n_heads"];
 }
 
+// The configuration of gguf_names.json, `all`, without what no key says.
+inline nlohmann::json converted_config(const nlohmann::json& all, const std::string& architecture) {
+  nlohmann::json config = all[architecture]["config"];
+  config["query_pre_attn_scalar"] = 16;  // the width of a head
+  // Every sixth layer of Gemma 3 and every fourth of Command R7B has no window; nor has StarCoder2 one.
+  if (architecture == "gemma3" || architecture == "cohere2") config.erase("layer_types");
+  if (architecture == "starcoder2") config["sliding_window"] = nullptr;
+  if (architecture == "arcee") config.erase("rope_scaling");
+  return config;
+}
+
 // Metadata as the converter writes it for a config.json of transformers.
 inline nlohmann::json metadata_of(const std::string& architecture, const nlohmann::json& config) {
   nlohmann::json out = {{"general.architecture", architecture}};
@@ -79,6 +90,8 @@ inline nlohmann::json metadata_of(const std::string& architecture, const nlohman
       {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
       {"attention.layer_norm_epsilon", "layer_norm_eps"},
       {"attention.layer_norm_epsilon", "norm_epsilon"},
+      {"attention.layer_norm_epsilon", "norm_eps"},
+      {"attention.clamp_kqv", "clip_qkv"},
       {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
       {"block_count", "n_layers"},
       {"context_length", "max_seq_len"},
@@ -99,11 +112,17 @@ inline nlohmann::json metadata_of(const std::string& architecture, const nlohman
   if (architecture == "falcon") set("attention.head_count_kv", 1), set("tensor_data_layout", "jploski");
   if (architecture == "mpt") {
     set("feed_forward_length", 4 * width), set("attention.max_alibi_bias", 8.0);
+    const auto clip = config.value("attn_config", nlohmann::json::object()).value("clip_qkv", nlohmann::json());
+    if (!clip.is_null()) set("attention.clamp_kqv", clip);
     return out;
   }
-  if (architecture.starts_with("gemma")) copy("attention.sliding_window", "sliding_window");
-  set("rope.freq_base", global.value("rope_theta", config.value("rope_theta", 10000.0)));
-  const double turned = static_cast<double>(head_dim) * global.value("partial_rotary_factor", 1.0);
+  if (architecture.starts_with("gemma") || architecture == "cohere2")
+    copy("attention.sliding_window", "sliding_window");
+  set("rope.freq_base",
+      global.value("rope_theta", config.value("rope_theta", config.value("rotary_emb_base", 10000.0))));
+  const double part =
+      global.value("partial_rotary_factor", config.value("partial_rotary_factor", config.value("rotary_pct", 1.0)));
+  const double turned = static_cast<double>(head_dim) * part;
   set("rope.dimension_count", static_cast<std::uint64_t>(turned));
   if (head_dim != width / heads) set("attention.key_length", head_dim), set("attention.value_length", head_dim);
   const auto scaling = config.value("rope_scaling", global);
@@ -126,7 +145,7 @@ inline GgufFile renamed(const std::filesystem::path& folder, const std::string& 
                         const std::string& architecture, const nlohmann::json& config) {
   const std::uint64_t heads = heads_of(config);
   const std::uint64_t kv_heads = config.value("num_key_value_heads", heads);
-  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo"};
+  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo", "arcee"};
   TensorFile source;
   source.read(folder / "model.safetensors");
   GgufFile out;
@@ -142,7 +161,8 @@ inline GgufFile renamed(const std::filesystem::path& folder, const std::string& 
     if (permuted.contains(architecture) && is("attn_q.")) permute(tensor, heads);
     if (permuted.contains(architecture) && is("attn_k.")) permute(tensor, kv_heads);
     if (architecture == "gptneox" && is("attn_qkv.")) part(tensor, heads);
-    if (architecture.starts_with("gemma") && is("norm.weight")) add_one(tensor, from);
+    const bool adds_one = architecture.starts_with("gemma") || architecture == "nemotron";
+    if (adds_one && is("norm.weight")) add_one(tensor, from);
     out.tensors.push_back(std::move(tensor));
   }
   source.write(folder / "model.safetensors");
@@ -160,6 +180,7 @@ inline void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
   BOOST_TEST((a.norms_all_heads == b.norms_all_heads && a.head_norms == b.head_norms && a.qkv_bias == b.qkv_bias));
   BOOST_TEST((a.embedding_scale == b.embedding_scale && a.residual_scale == b.residual_scale));
   BOOST_TEST((a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale));
+  BOOST_TEST(a.qkv_bound == b.qkv_bound);
   BOOST_TEST((a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap));
   BOOST_TEST((a.window == b.window && a.windows == b.windows && a.rotations == b.rotations));
   for (const auto& [x, y] : {std::pair(a.rotary, b.rotary), std::pair(a.local_rotary, b.local_rotary)}) {

@@ -80,10 +80,7 @@ BOOST_AUTO_TEST_CASE(architectures_have_the_converters_tensors) {
   for (const auto& [architecture, each] : all.items()) {
     BOOST_TEST_CONTEXT(architecture) {
       const std::string name = architecture;
-      nlohmann::json config = each["config"];
-      config["query_pre_attn_scalar"] = 16;                          // the width of a head; no key has another
-      if (name == "gemma3") config.erase("layer_types");             // every sixth layer has no window
-      if (name == "starcoder2") config["sliding_window"] = nullptr;  // nor has one the window of StarCoder2
+      const nlohmann::json config = converted_config(all, name);
       const Family& family = find_family(BuiltInModels{}, config["model_type"].get<std::string>());
       const Scratch scratch;
       make_model(family, scratch / "folder", config);

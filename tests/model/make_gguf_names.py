@@ -4,7 +4,7 @@
     python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0
     VENV/bin/python tests/model/make_gguf_names.py FOLDER
 
-FOLDER has the model folders of CASES, as transformers wrote them.
+FOLDER has the model folders of CASES, as transformers wrote them; tests/golden has those that it lacks.
 """
 import json
 import pathlib
@@ -16,7 +16,9 @@ import gguf
 CASES = {"llama": "llama_linear_old", "smollm3": "smollm3_nope", "granite": "granite", "olmo": "olmo", "olmo2": "olmo2",
          "qwen2": "qwen2_gqa_old", "qwen3": "qwen3_headdim", "command-r": "cohere", "stablelm": "stablelm",
          "starcoder2": "starcoder2_window", "gemma": "gemma_mqa", "gemma2": "gemma2", "gemma3": "gemma3_text",
-         "phi2": "phi_partial", "phi3": "phi3_longrope", "gptneox": "gpt_neox_parallel", "falcon": "falcon_7b", "mpt": "mpt"}
+         "phi2": "phi_partial", "phi3": "phi3_longrope", "gptneox": "gpt_neox_parallel", "falcon": "falcon_7b", "mpt": "mpt",
+         "cohere2": "cohere2", "arcee": "arcee", "nemotron": "nemotron", "glm4": "glm4"}
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 ARCHITECTURES = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
 UNUSED = ("transformers_version", "dtype", "initializer_range", "use_cache", "architectures", "torch_dtype")
 
@@ -30,7 +32,8 @@ def names(folder):
 def main():
     out = {}
     for architecture, case in CASES.items():
-        folder = pathlib.Path(sys.argv[1]) / case
+        given = pathlib.Path(sys.argv[1]) / case
+        folder = given if given.exists() else GOLDEN / case
         config = json.loads((folder / "config.json").read_text())
         table = gguf.get_tensor_name_map(ARCHITECTURES[architecture], config.get("num_hidden_layers") or config["n_layers"])
         stored = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names(folder)}

@@ -18,7 +18,7 @@ enum class GgufOrder : std::uint8_t {
   rotary,      // each head's rows i and i + head_dim / 2 were put side by side, for rotary positions of neighbours
   transposed,  // a matrix [inputs, outputs] (Conv1D) became [outputs, inputs]
   parts,       // queries, keys and values of each head became all queries, all keys, all values
-  plus_one,    // 1 was added
+  plus_one,    // 1 was added to a gain
   bare,        // ".weight" was appended
   experts,     // matrices of all experts were stacked; "#" in the name is the number of the expert
   stack,       // of stacked matrices [experts, inputs, outputs], each became [outputs, inputs]; a bias ends in "_bias"
@@ -101,6 +101,7 @@ inline constexpr auto kOutputNorms = std::to_array<GgufName>(
 inline constexpr auto kGatedMlp =
     std::to_array<GgufName>({{"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}});
 inline constexpr auto kPlainMlp = std::to_array<GgufName>({{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}});
+inline constexpr auto kUpDown = std::to_array<GgufName>({{"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}});
 inline constexpr auto kWideMlp =
     std::to_array<GgufName>({{"ffn_up", "mlp.dense_h_to_4h"}, {"ffn_down", "mlp.dense_4h_to_h"}});
 
@@ -121,6 +122,20 @@ inline constexpr GgufField kGraniteFields[] = {{"attention.layer_norm_rms_epsilo
                                                {"logit_scale", "logits_scaling", false}};
 inline constexpr GgufField kCommandRFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"logit_scale", "logit_scale"}};
+inline constexpr GgufField kCohere2Fields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
+                                               {"logit_scale", "logit_scale"},
+                                               {"attention.sliding_window", "sliding_window"}};
+inline constexpr auto kArceeLayer =
+    joined(kInputNorms, reordered(kQueriesKeys, GgufOrder::rotary), kValuesOut, kUpDown);
+inline constexpr GgufField kNemotronFields[] = {{"attention.layer_norm_epsilon", "norm_eps"}};
+inline constexpr auto kNemotronTensors = std::to_array<GgufName>(
+    {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm", GgufOrder::plus_one}, {"output", "lm_head"}});
+inline constexpr auto kNemotronLayer = joined(reordered(kInputNorms, GgufOrder::plus_one), kHeads, kUpDown);
+inline constexpr auto kGlm4Layer = joined(kInputNorms, kHeads,
+                                          std::to_array<GgufName>({{"post_attention_norm", "post_self_attn_layernorm"},
+                                                                   {"post_ffw_norm", "post_mlp_layernorm"},
+                                                                   {"ffn_up", "mlp.gate_up_proj"},
+                                                                   {"ffn_down", "mlp.down_proj"}}));
 inline constexpr GgufField kStableLmFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"use_parallel_residual", "use_parallel_residual"}};
 inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""},  // 1e-5 in the family
@@ -273,6 +288,10 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"qwen2", "qwen2", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen2Layer},
     {"qwen3", "qwen3", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen3Layer},
     {"command-r", "cohere", kGgufLayers, kGgufRotary, kGgufSizes, kCommandRFields, kGgufTensors, kQwen3Layer},
+    {"cohere2", "cohere2", kGgufLayers, kGgufRotary, kGgufSizes, kCohere2Fields, kGgufTensors, kQwen2Layer},
+    {"arcee", "arcee", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kArceeLayer},
+    {"nemotron", "nemotron", kGgufLayers, kGgufPartly, kGgufSizes, kNemotronFields, kNemotronTensors, kNemotronLayer},
+    {"glm4", "glm4", kGgufLayers, kGgufPartly, kGgufSizes, kRmsNorm, kGgufTensors, kGlm4Layer},
     {"stablelm", "stablelm", kGgufLayers, kGgufPartly, kGgufSizes, kStableLmFields, kGgufTensors, kQwen2Layer},
     {"starcoder2", "starcoder2", kGgufLayers, kGgufRotary, kGgufSizes, kStarcoder2Fields, kGgufTensors,
      kStarcoder2Layer},

@@ -400,7 +400,7 @@ class GgufMapper {
         std::swap(out.shape[0], out.shape[1]);
         break;
       case GgufOrder::plus_one:
-        out.order.plus = -1;
+        if (!out.name.ends_with(".bias")) out.order.plus = -1;
         break;
       default:  // add_of_experts
         break;

@@ -261,7 +261,7 @@ class GgufPlanner {
     const auto heads = static_cast<std::uint64_t>(c_.heads), width = static_cast<std::uint64_t>(c_.head_dim);
     if (order == GgufOrder::rotary) info.order = {.b = width / 2, .c = 2};
     if (order == GgufOrder::parts) info.order = {.b = 3, .c = heads, .d = width};
-    if (order == GgufOrder::plus_one) info.order.plus = 1;
+    if (order == GgufOrder::plus_one && !info.name.ends_with(".bias")) info.order.plus = 1;
     if (order == GgufOrder::transposed && info.shape.size() == 2) {
       info.order.transposed = !info.order.transposed;  // a quantised GPT-2 has its outputs first already
       std::swap(info.shape[0], info.shape[1]);
