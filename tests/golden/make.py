@@ -15,15 +15,16 @@ import sys
 
 import torch
 import transformers
-from transformers import (ArceeConfig, AutoModelForCausalLM, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
-                          FalconConfig, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig,
-                          HeliumConfig, LlamaConfig, MinistralConfig, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
+from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
+                          FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig,
+                          HeliumConfig, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
                           OlmoConfig, OlmoeConfig, OPTConfig, Qwen2Config, Qwen3MoeConfig, SmolLM3Config)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
 LLAMA = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+TINY_VISION = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=8)
 LAYER_NORMS = {key: value for key, value in LLAMA.items() if key != "rms_norm_eps"}
 GRANITE4 = dict(**LLAMA, layer_types=["attention"] * 2, num_local_experts=0, shared_intermediate_size=40, embedding_multiplier=3.0,
                 attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.0, mamba_n_heads=4, mamba_d_state=8)
@@ -74,6 +75,11 @@ CASES = {
     "olmoe_clipped": OlmoeConfig(**LLAMA, num_experts=4, num_experts_per_tok=2, clip_qkv=0.9, hidden_act="quick_gelu"),
     "mpt_clipped": MptConfig(vocab_size=VOCAB, d_model=32, n_heads=4, n_layers=2, max_seq_len=128, attn_config={"clip_qkv": 0.7},
                              bos_token_id=1, eos_token_id=2),
+    "gemma3_images": Gemma3Config(text_config=dict(**LLAMA, head_dim=8, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
+                                  vision_config=dict(**TINY_VISION, model_type="siglip_vision_model", hidden_act="gelu"), mm_tokens_per_image=1,
+                                  eos_token_id=[2, 5]),
+    "mistral3_images": Mistral3Config(text_config=dict(**LLAMA, model_type="mistral", head_dim=8, sliding_window=None),
+                                      vision_config=dict(**TINY_VISION, model_type="pixtral", head_dim=4), eos_token_id=2),
     "llama_relu2": LlamaConfig(**LLAMA, hidden_act="relu2"),
     "opt_350m": OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=40, word_embed_proj_dim=20,
                           do_layer_norm_before=False, max_position_embeddings=96, bos_token_id=1, eos_token_id=2, pad_token_id=1),
@@ -119,7 +125,8 @@ def make(name, config):
     torch.manual_seed(sum(map(ord, name)))
     # Falcon's eager attention adds the biases of ALiBi twice: docs/decisions/0026.
     config._attn_implementation = "sdpa" if name == "falcon_rw" else "eager"
-    model = AutoModelForCausalLM.from_config(config).float().eval()
+    classes = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+    model = classes.from_config(config).float().eval()
     randomise(model)
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
@@ -127,7 +134,7 @@ def make(name, config):
     base = []
     for length, steps in ((1, 12), (5, 12), (23, 16), (60, 20)):
         # Dynamic positions stretch with the longest text that a model has seen, so each prompt gets a new model.
-        fresh = AutoModelForCausalLM.from_config(config).float().eval()
+        fresh = classes.from_config(config).float().eval()
         fresh.load_state_dict(model.state_dict())
         prompt = torch.randint(3, VOCAB, (length,), generator=draw).tolist()
         base.append(answer(fresh, prompt, steps))

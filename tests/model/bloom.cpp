@@ -44,7 +44,6 @@ BOOST_AUTO_TEST_CASE(older_names_are_read) {
 
 BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("apply_residual_connection_post_layernorm", true);
-  refused("n_inner", 100);
   refused("n_head", 5);
   refused("hidden_size", 6 << 16);
   refused("architectures", nlohmann::json::array({"BloomForQuestionAnswering"}));

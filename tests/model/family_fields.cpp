@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(a_window_that_only_the_cache_has_is_refused) {
   const Json gpt2 = {{"model_type", "gpt2"}, {"n_embd", 48},     {"n_layer", 3},
                      {"n_head", 4},          {"vocab_size", 99}, {"n_positions", 64}};
   std::vector<Json> files = {gpt2};
-  for (const char* family :
-       {"llama", "gemma", "phi", "granite", "olmo", "olmo2", "olmoe", "stablelm", "cohere", "ernie4_5", "gpt_neox"})
+  for (const char* family : {"llama", "gemma", "phi", "granite", "olmo", "olmo2", "olmoe", "stablelm", "cohere",
+                             "ernie4_5", "gpt_neox", "falcon", "glm", "glm4", "nemotron", "arcee", "helium"})
     files.push_back(llama_like(family, {{"max_position_embeddings", 64}, {"head_dim", 16}, {"hidden_size", 64}}));
   for (Json config : files) {
     config["sliding_window"] = 63;
@@ -195,9 +195,13 @@ BOOST_AUTO_TEST_CASE(a_window_that_only_the_cache_has_is_refused) {
     BOOST_CHECK_NO_THROW(read(config));
     config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
     refused(config, "sliding_window");
+    config["layer_types"] = {"chunked_attention", "full_attention", "full_attention"};
+    refused(config, "sliding_window");
     for (const Json& without_effect : {Json(64), Json(0), Json()}) {
       config["sliding_window"] = without_effect;
+      config.erase("layer_types");
       BOOST_TEST(read(config).window == 0, config.dump());
+      BOOST_TEST(read(config).most_positions == (without_effect == 64 ? 64 : 0));
     }
   }
 }
@@ -216,6 +220,35 @@ BOOST_AUTO_TEST_CASE(null_is_false_where_the_default_is_true) {
   BOOST_TEST(!gptj.tied_head);
   BOOST_TEST(read(gptj_like("gpt_bigcode", {{"multi_query", null}})).interleaved_qkv);
   BOOST_TEST(!read(llama_like("falcon", {{"parallel_attn", null}})).parallel_residual);
+  BOOST_TEST(!rotary({{"rope_type", "yarn"}, {"factor", 4}, {"truncate", null}}).truncate);
+}
+
+BOOST_AUTO_TEST_CASE(scalings_of_kinds_of_layers_are_read_in_two_families_alone) {
+  const Json both = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 5e5}}},
+                     {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5e5}}}};
+  for (const char* family : {"llama", "qwen3", "ministral", "cohere2", "gpt_oss"})
+    refused(llama_like(family, {{"rope_parameters", both}}), "rope_parameters.full_attention");
+  BOOST_TEST(read(llama_like("olmo3", {{"rope_parameters", both}})).rotary.theta == 5e5);
+  // Files of the first transformers 5 hold one scaling, for layers with and without a window.
+  const Json yarn = {{"rope_type", "yarn"}, {"rope_theta", 500}, {"factor", 4}};
+  const ModelConfig flat = read(llama_like("olmo3", {{"rope_parameters", yarn}}));
+  BOOST_TEST(flat.rotary.theta == 500);
+  BOOST_CHECK(flat.local_rotary == RotaryConfig{.theta = 500});
+}
+
+BOOST_AUTO_TEST_CASE(layers_with_a_window_need_its_size) {
+  for (const char* family : {"gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss"})
+    refused(llama_like(family, {{"sliding_window", nullptr}}), "sliding_window");
+  const Json types = {"sliding_attention", "full_attention", "full_attention"};
+  for (const char* family : {"mistral", "ministral", "qwen2", "qwen3", "exaone4", "cohere2"})
+    refused(llama_like(family, {{"sliding_window", nullptr}, {"layer_types", types}}), "sliding_window");
+  BOOST_TEST(read(llama_like("mistral", {{"sliding_window", nullptr}})).window == 0);
+}
+
+BOOST_AUTO_TEST_CASE(glm_ends_texts_with_three_tokens) {
+  const ModelConfig c = read(llama_like("glm", {{"vocab_size", 151552}, {"head_dim", 16}}));
+  BOOST_TEST(c.eos == (std::vector<TokenId>{151329, 151336, 151338}), boost::test_tools::per_element());
+  BOOST_TEST(read(llama_like("glm", {{"eos_token_id", 7}, {"head_dim", 16}})).eos.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(names_that_a_class_overwrites_have_no_effect) {
@@ -239,6 +272,38 @@ BOOST_AUTO_TEST_CASE(gpt_oss_has_yarn_unless_the_file_says_null) {
   BOOST_TEST(!usual.rotary.truncate);
   BOOST_CHECK(read(llama_like("gpt_oss", {{"rope_scaling", nullptr}})).rotary.scaling == RotaryScaling::none);
   BOOST_TEST(read(llama_like("gpt_oss", {{"head_dim", nullptr}})).head_dim == 12);
+}
+
+// google/gemma-3-4b-it: its text_config has only what differs from the class.
+BOOST_AUTO_TEST_CASE(a_model_of_images_and_texts_has_the_sizes_of_its_decoder) {
+  const Json text = {{"hidden_size", 2560},
+                     {"intermediate_size", 10240},
+                     {"model_type", "gemma3_text"},
+                     {"num_hidden_layers", 34},
+                     {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                     {"sliding_window", 1024}};
+  Json config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
+                 {"eos_token_id", {1, 106}},
+                 {"model_type", "gemma3"},
+                 {"text_config", text},
+                 {"vision_config", {{"hidden_size", 1152}}}};
+  const ModelConfig c = read(config);
+  BOOST_TEST(c.model_type == "gemma3");
+  BOOST_TEST(c.layers == 34);
+  BOOST_TEST(c.heads == 8);
+  BOOST_TEST(c.kv_heads == 4);
+  BOOST_TEST(c.head_dim == 256);
+  BOOST_TEST(c.vocab == 262208);
+  BOOST_TEST(c.window_of(0) == 1024);
+  BOOST_TEST(c.window_of(5) == 0);
+  BOOST_TEST(c.eos == (std::vector<TokenId>{1, 106}), boost::test_tools::per_element());
+  BOOST_TEST((c.bos == 2));
+  config["text_config"]["hidden_size"] = 0;
+  refused(config, "text_config.hidden_size");
+  config.erase("text_config");
+  refused(config, "text_config: is missing");
+  config["text_config"] = text, config["architectures"] = {"Gemma3ForSequenceClassification"};
+  refused(config, "architectures");
 }
 
 BOOST_AUTO_TEST_CASE(queries_keys_and_values_may_be_clamped) {

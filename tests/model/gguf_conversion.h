@@ -57,11 +57,12 @@ inline std::uint64_t heads_of(const nlohmann::json& config) {
   return config[config.contains("num_attention_heads") ? "num_attention_heads" : "n_heads"];
 }
 
-// The configuration of gguf_names.json, `all`, without what no key says.
+// The configuration of an architecture in gguf_names.json, `all`, as keys of GGUF can say it.
 inline nlohmann::json converted_config(const nlohmann::json& all, const std::string& architecture) {
   nlohmann::json config = all[architecture]["config"];
   config["query_pre_attn_scalar"] = 16;  // the width of a head
-  // Every sixth layer of Gemma 3 and every fourth of Command R7B has no window; nor has StarCoder2 one.
+  // The architecture gives the windows: five of six layers of Gemma 3, three of four of Command R7B, none of
+  // StarCoder2.
   if (architecture == "gemma3" || architecture == "cohere2") config.erase("layer_types");
   if (architecture == "starcoder2") config["sliding_window"] = nullptr;
   if (architecture == "arcee") config.erase("rope_scaling");

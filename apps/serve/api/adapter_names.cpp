@@ -128,9 +128,9 @@ std::vector<std::string> AdapterNames::list() const {
 }
 
 bool AdapterNames::add(const std::string& name, const std::string& path) {
-  folder(path);
-  if (is_known(name)) return false;
   std::string found = path_of(path);
+  folder(found);
+  if (is_known(name)) return false;
   std::lock_guard lock(mutex_);
   return added_.try_emplace(name, std::move(found)).second;
 }
@@ -145,7 +145,9 @@ bool AdapterNames::remove(const std::string& name) {
 }
 
 bool AdapterNames::leads_to(const std::string& name, const std::string& path) const {
-  return is_added(name) && path_of(name) == path_of(path);
+  std::lock_guard lock(mutex_);
+  const auto named = added_.find(name), of_path = added_.find(path);
+  return named != added_.end() && named->second == (of_path == added_.end() ? path : of_path->second);
 }
 
 bool AdapterNames::is_added(const std::string& name) const {

@@ -30,9 +30,14 @@ TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::strin
   refuse_unsupported();
 }
 
+TENON_INLINE bool ConfigFile::reads_images() const {
+  const Json type = json_->value("model_type", Json());
+  return type == "gemma3" || type == "mistral3";
+}
+
 TENON_INLINE std::optional<Fields> ConfigFile::quantization() const {
   constexpr const char* key = "quantization_config";
-  return fields().has(key) ? std::optional<Fields>(fields().object(key)) : std::nullopt;
+  return whole().has(key) ? std::optional<Fields>(whole().object(key)) : std::nullopt;
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
@@ -54,23 +59,28 @@ TENON_INLINE std::vector<std::string> ConfigFile::unread() const {
 
 TENON_INLINE SpecialTokens ConfigFile::special_tokens(int vocab_size, const SpecialTokenDefaults& defaults) const {
   SpecialTokens tokens;
-  const Fields config = fields();
   const std::optional<Fields> generation = this->generation();
+  const auto config = [&](const char* key) { return whole().has(key) ? whole() : fields(); };
   const auto read = [&](const Fields& file, const char* key, std::optional<TokenId> fallback) {
     return ids(file, key, std::string(key) == "eos_token_id", vocab_size, fallback, tokens.dropped);
   };
   const bool generation_bos = generation && generation->json().contains("bos_token_id");
-  std::vector<TokenId> bos = read(config, "bos_token_id", generation_bos ? std::nullopt : defaults.bos);
+  std::vector<TokenId> bos = read(config("bos_token_id"), "bos_token_id", generation_bos ? std::nullopt : defaults.bos);
   if (generation_bos) bos = read(*generation, "bos_token_id", std::nullopt);
   if (!bos.empty()) tokens.bos = bos.front();
 
   std::vector<std::string> ignored;  // a pad outside the vocabulary equals no token of a prompt
-  const std::vector<TokenId> pad = ids(config, "pad_token_id", false, vocab_size, defaults.pad, ignored);
+  const std::vector<TokenId> pad =
+      ids(config("pad_token_id"), "pad_token_id", false, vocab_size, defaults.pad, ignored);
   if (!pad.empty()) tokens.pad = pad.front();
 
-  if (generation) read(config, "eos_token_id", std::nullopt);  // only to list dropped ids
+  const Fields ends = config("eos_token_id");
+  if (generation) read(ends, "eos_token_id", std::nullopt);  // only to list dropped ids
   const std::size_t listed = tokens.dropped.size();
-  tokens.eos = read(generation ? *generation : config, "eos_token_id", generation ? std::nullopt : defaults.eos);
+  tokens.eos = read(generation ? *generation : ends, "eos_token_id", generation ? std::nullopt : defaults.eos);
+  if (!generation && !ends.json().contains("eos_token_id"))
+    for (const TokenId id : defaults.more_eos)
+      if (id < vocab_size) tokens.eos.push_back(id);
   const bool none_left = tokens.eos.empty() && tokens.dropped.size() > listed;
   if (none_left && tokenizer_eos_ && *tokenizer_eos_ < vocab_size) tokens.eos = {*tokenizer_eos_};
   return tokens;
@@ -105,6 +115,11 @@ TENON_INLINE void ConfigFile::refuse_unsupported() const {
   const auto refuse = [&](const std::string& key, const std::string& what) {
     throw Error(Error::Kind::unsupported, fields.where(key), what);
   };
+  if (reads_images() && whole().has("architectures"))
+    for (const std::string& name : whole().strings("architectures"))
+      if (!name.ends_with("ForConditionalGeneration") && !name.ends_with("ForCausalLM"))
+        throw Error(Error::Kind::unsupported, whole().where("architectures"),
+                    "\"" + printable(name, 60) + "\" is not supported");
   if (const auto quantization = this->quantization()) quantization_method(*quantization);  // error where not known
   for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
     if (fields.boolean(key, false)) refuse(key, "true is not supported: only decoders without cross attention are");

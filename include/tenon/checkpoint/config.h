@@ -25,6 +25,7 @@ struct SpecialTokens {
 /// Ids that a model class of transformers uses where config.json has no such field.
 struct SpecialTokenDefaults {
   std::optional<TokenId> bos = {}, eos = {}, pad = {};
+  std::vector<TokenId> more_eos = {};  ///< that end a text, too
 };
 
 /// The config files of a model. fields() and generation() are views into the object and must not outlive it.
@@ -37,10 +38,13 @@ class ConfigFile {
   /// The same with the members of config.json in memory. `file` names them in errors.
   ConfigFile(std::shared_ptr<const Json> json, std::string file);
 
-  /// The members of config.json.
-  Fields fields() const { return Fields(*json_, file_, {}, Error::Kind::invalid_file, &logs_->config); }
+  /// The members of config.json. A model of images and texts (Gemma 3, Mistral 3) has those of its decoder in
+  /// text_config.
+  Fields fields() const { return reads_images() ? whole().object("text_config") : whole(); }
+  /// Whether it is a model of images and texts. Such a model runs as its decoder, on texts alone.
+  bool reads_images() const;
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
-  std::string model_type() const { return fields().string("model_type"); }
+  std::string model_type() const { return whole().string("model_type"); }
 
   /// quantization_config: how another library quantised the weights (quantized.h); empty where the file has none.
   std::optional<Fields> quantization() const;
@@ -73,6 +77,9 @@ class ConfigFile {
   // The ids of a field that are in the vocabulary. The others are appended to `dropped`, each with its file and field.
   static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
                                   std::optional<TokenId> fallback, std::vector<std::string>& dropped);
+
+  // All members of config.json.
+  Fields whole() const { return Fields(*json_, file_, {}, Error::Kind::invalid_file, &logs_->config); }
 
   // Refuses fields that every family of transformers inherits and that change the outputs.
   void refuse_unsupported() const;

@@ -45,6 +45,7 @@ struct GgufHeads {
   bool grouped = false;    // attention.head_count_kv may be below attention.head_count
   bool one_key = false;    // attention.head_count_kv must be 1
   std::string_view part;   // the field for rope.dimension_count / head_dim; empty: must be 1
+  bool scaled = true;      // the class in transformers reads rope_scaling
   bool whole_ramp = true;  // yarn's ramp begins and ends at whole dimensions
   // Layers of the model whose scores are scaled by the width of all heads (Gemma's 27B; llama-model.cpp). 0: the
   // family has no query_pre_attn_scalar.
@@ -275,6 +276,8 @@ inline constexpr GgufHeads kFalconHeads{.rotary = true, .grouped = true, .one_ke
 inline constexpr GgufHeads kGemma2Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 46};
 inline constexpr GgufHeads kGemma3Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 62};
 inline constexpr GgufHeads kGgufPartly{.rotary = true, .grouped = true, .part = "partial_rotary_factor"};
+inline constexpr GgufHeads kNemotronHeads{
+    .rotary = true, .grouped = true, .part = "partial_rotary_factor", .scaled = false};
 inline constexpr GgufHeads kGptOssHeads{.rotary = true, .grouped = true, .part = {}, .whole_ramp = false};
 inline constexpr GgufHeads kGptNeoXHeads{.rotary = true, .part = "rotary_pct"};
 
@@ -290,7 +293,8 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"command-r", "cohere", kGgufLayers, kGgufRotary, kGgufSizes, kCommandRFields, kGgufTensors, kQwen3Layer},
     {"cohere2", "cohere2", kGgufLayers, kGgufRotary, kGgufSizes, kCohere2Fields, kGgufTensors, kQwen2Layer},
     {"arcee", "arcee", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kArceeLayer},
-    {"nemotron", "nemotron", kGgufLayers, kGgufPartly, kGgufSizes, kNemotronFields, kNemotronTensors, kNemotronLayer},
+    {"nemotron", "nemotron", kGgufLayers, kNemotronHeads, kGgufSizes, kNemotronFields, kNemotronTensors,
+     kNemotronLayer},
     {"glm4", "glm4", kGgufLayers, kGgufPartly, kGgufSizes, kRmsNorm, kGgufTensors, kGlm4Layer},
     {"stablelm", "stablelm", kGgufLayers, kGgufPartly, kGgufSizes, kStableLmFields, kGgufTensors, kQwen2Layer},
     {"starcoder2", "starcoder2", kGgufLayers, kGgufRotary, kGgufSizes, kStarcoder2Fields, kGgufTensors,

@@ -163,6 +163,8 @@ class GgufMapper {
     const double by = metadata_.number(metadata_.has(newer) ? newer : older, 0, 1e6, 1);
     const std::string original = use("rope.scaling.original_context_length");
     use("rope.scaling.attn_factor");  // follows from the lengths
+    if (!family_.heads.scaled && (factors || (kind != "none" && by != 0 && by != 1)))
+      unsupported(newer, "is not supported in this architecture");
     if (factors) return add_longrope(original, out);
     if (kind != "none" && by != 0 && by != 1) {
       Json scaling = {{"rope_type", kind}, {"factor", by}};

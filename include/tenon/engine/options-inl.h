@@ -23,6 +23,10 @@ TENON_INLINE ModelConfig with_positions(ModelConfig config, int positions) {
     throw Error(Error::Kind::invalid_request, "positions",
                 "must be at most " + std::to_string(config.positions) + ": the model has learned no others");
   }
+  if (config.most_positions > 0 && positions > config.most_positions) {
+    throw Error(Error::Kind::unsupported, "positions",
+                "must be at most " + std::to_string(config.most_positions) + ", the sliding_window of config.json");
+  }
   if (positions > 0) config.positions = positions;
   return config;
 }

@@ -22,7 +22,7 @@ class FieldLog {
   void note(const std::string& path);
   /// Names of the members of `document` that were not read, sorted.
   std::vector<std::string> unread(const Json& document) const;
-  /// The same as paths. Objects that were read in part are replaced by their members that were not.
+  /// Their paths. An object that was read in part is listed as its members that were not read.
   std::vector<std::string> unread_paths(const Json& document) const;
 
  private:

@@ -19,10 +19,7 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
   const std::string hidden = fields.has("n_embed") ? "n_embed" : "hidden_size";  // n_embed, an old name, wins
   c.hidden = width_field(fields, hidden);
   heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
-  c.inner = inner_field(fields, "n_inner", hidden, c.hidden);
-  if (c.inner != 4 * c.hidden) {
-    fields.refuse("n_inner", "must be 4 x " + hidden + ": the family has no other MLP");
-  }
+  c.inner = inner_field(fields, "", hidden, c.hidden);  // whatever n_inner says
   if (fields.boolean("apply_residual_connection_post_layernorm", false)) {
     throw Error(Error::Kind::unsupported, fields.where("apply_residual_connection_post_layernorm"),
                 "true is not supported");

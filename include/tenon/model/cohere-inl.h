@@ -43,7 +43,7 @@ TENON_INLINE ModelConfig Cohere2::configure(const ConfigFile& file) {
   ModelConfig c = detail::configure_cohere(file, model_type, 1e4);
   const int pattern = fields.positive_int("sliding_window_pattern", 4);
   read_windows(
-      fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
+      fields, window_field(fields, 4096), [&](int l) { return (l + 1) % pattern != 0; }, c, true);
   for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::global : Rotation::none);
   return c;
 }

@@ -28,8 +28,9 @@ struct ModelConfig {
   int experts = 0, experts_chosen = 0;  ///< in a mixture layer, and number that a token uses; 0: no mixture
   int embedding_width = 0;              ///< of embedding and head; 0: `hidden`
   int vocab = 0;
-  int positions = 0;  ///< tokens of the longest sequence
-  int window = 0;     ///< number of positions that a token attends to, including its own; 0: all of them
+  int positions = 0;       ///< tokens of the longest sequence
+  int most_positions = 0;  ///< EngineOptions::positions may not be above it; 0: no limit
+  int window = 0;          ///< number of positions that a token attends to, including its own; 0: all of them
   float norm_epsilon = 0;
   NormKind norm_kind = NormKind::layer;  ///< layer: gain and bias; rms: gain alone
   PositionKind position_kind = PositionKind::learned;

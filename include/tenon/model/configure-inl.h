@@ -72,12 +72,16 @@ TENON_INLINE int inner_field(const Fields& fields, const std::string& name, cons
   return 4 * width;
 }
 
-TENON_INLINE void refuse_window(const Fields& fields, const ModelConfig& c) {
+TENON_INLINE void refuse_window(const Fields& fields, ModelConfig& c) {
   const int window = fields.integer("sliding_window", 0, std::numeric_limits<int>::max(), 0);
-  if (window == 0 || window >= c.positions) return;
+  if (window == 0) return;
   if (fields.has("layer_types")) {
     const std::vector<std::string> types = fields.strings("layer_types");
-    if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) return;
+    if (std::all_of(types.begin(), types.end(), [](const auto& type) { return type == "full_attention"; })) return;
+  }
+  if (window >= c.positions) {
+    c.most_positions = window;
+    return;
   }
   throw Error(Error::Kind::unsupported, fields.where("sliding_window"),
               "is not supported in this family: only null, or a window as long as the longest text");
@@ -113,14 +117,19 @@ TENON_INLINE Activation activation_field(const Fields& fields, const std::string
   return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
 }
 
-TENON_INLINE void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden,
-                               ModelConfig& c) {
-  c.heads = c.kv_heads = fields.positive_int(heads);
+TENON_INLINE int width_of_heads(const Fields& fields, const std::string& heads, const std::string& hidden,
+                                const ModelConfig& c) {
   if (c.hidden % c.heads != 0) {
     fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " +
                              std::to_string(c.heads));
   }
-  c.head_dim = c.hidden / c.heads;
+  return c.hidden / c.heads;
+}
+
+TENON_INLINE void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden,
+                               ModelConfig& c) {
+  c.heads = c.kv_heads = fields.positive_int(heads);
+  c.head_dim = width_of_heads(fields, heads, hidden, c);
 }
 
 TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) {

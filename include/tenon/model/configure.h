@@ -24,10 +24,10 @@ int width_field(const Fields& fields, const std::string& name);
 /// The width of the MLP: field `name`, or 4 x `width` if it is missing. `hidden` names the field of `width` in errors.
 int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width);
 
-/// Refuses a sliding_window shorter than the longest text. Call it in families whose attention has no window, after
-/// positions is read: caches of transformers apply the field in every family, and drop the keys before the window. It
-/// has no effect where layer_types names no sliding layer.
-void refuse_window(const Fields& fields, const ModelConfig& c);
+/// For families whose attention has no window, after positions is read: refuses a sliding_window that is shorter than
+/// the longest text. Caches of transformers apply the field in every family: they drop the keys before the window. A
+/// longer one becomes most_positions. The field has no effect where layer_types names full layers alone.
+void refuse_window(const Fields& fields, ModelConfig& c);
 
 /// Refuses "architectures" that name none of `known`, nor the ForSequenceClassification of a Model in it. Other heads
 /// have tensors of their own, which would be ignored. An empty list and any ...ForCausalLM or ...LMHeadModel pass:
@@ -40,6 +40,9 @@ Activation activation_field(const Fields& fields, const std::string& name, std::
 /// Refuses a configuration whose kinds of norms, positions or MLP are not those of the tensors: made by hand, for
 /// random weights, of another family's switches. Error invalid_request that names the switch.
 void check_switches(const DecoderSpec& spec, const ModelConfig& c);
+
+/// The width of a head: c.hidden / c.heads, which must be whole. The fields are named in errors.
+int width_of_heads(const Fields& fields, const std::string& heads, const std::string& hidden, const ModelConfig& c);
 
 /// Sets heads, kv_heads and head_dim from the fields `heads` and `hidden`.
 void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c);

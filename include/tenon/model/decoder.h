@@ -292,7 +292,7 @@ class DecoderPass {
   // Cosines and sines of the step's rows.
   void turn(RotaryFrequencies& rotary, const RotaryConfig& config, MatrixView<float> angles) {
     const auto frequencies = rotary.of(host_batch_);
-    const auto count = static_cast<std::size_t>((frequencies.stride == 0 ? 1 : rows_.rows) * (c_.head_dim / 2));
+    const std::size_t count = (frequencies.stride == 0 ? 1 : std::size_t(rows_.rows)) * std::size_t(c_.head_dim / 2);
     rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)), frequencies.stride,
                                             angles, config.angle_scale});
   }

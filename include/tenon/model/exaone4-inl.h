@@ -14,10 +14,9 @@ TENON_INLINE ModelConfig Exaone4::configure(const ConfigFile& file) {
       configure_llama_like(file, model_type, {.kv_heads = 32, .tokens = {.bos = 0, .eos = 2}, .epsilon = 1e-5});
   check_architectures(fields, {"Exaone4ForCausalLM", "Exaone4Model"});
   c.output_norms = true;
-  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
-  const int size = none ? 0 : fields.positive_int("sliding_window", 4096);
+  const int size = window_field(fields, 4096);
   // The pattern counts only where the file does not list the layers. Newer files then hold a word there.
-  const int pattern = none || fields.has("layer_types") ? 4 : fields.positive_int("sliding_window_pattern", 4);
+  const int pattern = size == 0 || fields.has("layer_types") ? 4 : fields.positive_int("sliding_window_pattern", 4);
   read_windows(
       fields, size, [&](int l) { return (l + 1) % pattern != 0; }, c);
   for (int l = 0; size > 0 && l < c.layers; ++l)

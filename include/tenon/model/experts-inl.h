@@ -103,8 +103,7 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
   ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 4});
   check_architectures(fields, {"Qwen3MoeForCausalLM", "Qwen3MoeModel"});
   c.attention_bias = fields.boolean("attention_bias", false);
-  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
-  if (fields.boolean("use_sliding_window", false) && !none) c.window = fields.positive_int("sliding_window", 4096);
+  if (fields.boolean("use_sliding_window", false)) c.window = window_field(fields, 4096);
   detail::read_experts(fields, {"num_experts", "num_local_experts"}, 128, 8, c);
   if (fields.has("moe_intermediate_size"))
     c.expert_inner = width_field(fields, "moe_intermediate_size");
@@ -128,7 +127,7 @@ TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
 
 namespace detail {
 
-// Without a field for the scaling the class has yarn.
+// The class has yarn where the file has no field for the scaling.
 TENON_INLINE void read_gpt_oss_rotary(const Fields& fields, ModelConfig& c) {
   const RotaryDefaults defaults{.theta = 150000};
   if (fields.json().contains("rope_scaling") || fields.json().contains("rope_parameters")) {
@@ -151,7 +150,7 @@ TENON_INLINE ModelConfig GptOss::configure(const ConfigFile& file) {
   check_architectures(fields, {"GptOssForCausalLM", "GptOssModel"});
   c.attention_bias = fields.flag("attention_bias", true);
   read_windows(
-      fields, fields.positive_int("sliding_window", 128), [](int layer) { return layer % 2 == 0; }, c);
+      fields, window_field(fields, 128), [](int layer) { return layer % 2 == 0; }, c, true);
   detail::read_experts(fields, {"num_local_experts", "num_experts"}, 128, 4, c);
   c.router_kind = RouterKind::chosen_softmax;
   c.expert_gate = {Activation::silu, static_cast<float>(fields.positive("swiglu_limit", 7.0)),

@@ -16,7 +16,7 @@ TENON_INLINE ModelConfig Falcon::configure(const ConfigFile& file) {
   c.model_type = model_type;
   c.rounded_alibi = fields.boolean("alibi", false);
   c.position_kind = c.rounded_alibi ? PositionKind::alibi : PositionKind::rotary;
-  // n_layer, n_head and n_head_kv are names of an older class, which this one ignores.
+  // n_layer, n_head and n_head_kv are names of an older class. They count where the newer ones are missing.
   const auto name = [&](const char* newer, const char* older) { return fields.has(newer) ? newer : older; };
   c.layers = fields.positive_int(name("num_hidden_layers", "n_layer"));
   const std::string hidden = name("n_embed", "hidden_size");  // n_embed, an old name, wins

@@ -1,5 +1,9 @@
 #pragma once
 #include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -88,6 +92,28 @@ inline ModelFiles load_gguf(const std::filesystem::path& path) {
 
 namespace tenon {
 
+namespace detail {
+
+// Files of models of images and texts have older names of the decoder's tensors than their classes (transformers,
+// _checkpoint_conversion_mapping).
+inline void rename_decoder(Checkpoint& tensors) {
+  constexpr std::pair<std::string_view, std::string_view> renamed[] = {
+      {"language_model.model.", "model.language_model."}, {"language_model.lm_head.", "lm_head."}};
+  std::map<std::string, TensorInfo> made;
+  std::set<std::string> names;
+  for (const TensorInfo& each : tensors.tensors()) {
+    TensorInfo info = each;
+    for (const auto& [stored, name] : renamed)
+      if (each.name.starts_with(stored)) info.name = std::string(name) + each.name.substr(stored.size());
+    if (!names.insert(info.name).second)
+      throw Error(Error::Kind::invalid_file, tensors.where(each), "is there twice, as a tensor of the decoder");
+    if (info.name != each.name) made.emplace(each.name, std::move(info));
+  }
+  tensors.replace({}, std::move(made));
+}
+
+}  // namespace detail
+
 TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   if (is_model_file(folder)) return detail::load_gguf(folder);
   ModelFiles files;
@@ -96,10 +122,11 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   Checkpoint tensors = Checkpoint::open(folder);
   if (const auto quantization = config->quantization())
     tensors = decode_quantized(std::move(tensors), *quantization, config->model_type() == "gpt2");
+  if (config->reads_images()) detail::rename_decoder(tensors);
   files.tensors = std::make_shared<const Checkpoint>(std::move(tensors));
   if (has_tokenizer(folder)) {
-    files.tokenizer =
-        std::make_shared<const Tokenizer>(Tokenizer::load(folder, config->fields().positive_int("vocab_size")));
+    files.tokenizer = std::make_shared<const Tokenizer>(
+        Tokenizer::load(folder, config->fields().optional_positive_int("vocab_size")));
     if (const auto eos = files.tokenizer->end_of_text()) config->set_tokenizer_eos(*eos);
   }
   return files;

@@ -11,18 +11,13 @@ namespace tenon {
 
 namespace detail {
 
-TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_view model_type, int positions,
-                                         int kv_heads, const char* activation_name, bool reads_rotary = true) {
+TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_view model_type, LlamaDefaults defaults) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type,
-                                       {.positions = positions,
-                                        .kv_heads = kv_heads,
-                                        .tokens = {.bos = 2, .eos = 1, .pad = 0},
-                                        .head_dim = 256,
-                                        .tied_head = true,
-                                        .activation_name = activation_name,
-                                        .activation = "gelu_pytorch_tanh",
-                                        .reads_rotary = reads_rotary});
+  defaults.tokens = {.bos = 2, .eos = 1, .pad = 0};
+  defaults.head_dim = 256;
+  defaults.tied_head = true;
+  defaults.activation = "gelu_pytorch_tanh";
+  ModelConfig c = configure_llama_like(file, model_type, defaults);
   c.attention_bias = fields.boolean("attention_bias", false);
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
   if (fields.boolean("use_bidirectional_attention", false)) {
@@ -44,8 +39,6 @@ TENON_INLINE void read_gemma2(const Fields& fields, double logit_cap, ModelConfi
   c.logit_soft_cap = soft_cap(fields, "final_logit_softcapping", logit_cap);
 }
 
-TENON_INLINE void add_one(DecoderSpec::Norm& norm) { norm.gain.plus = 1; }
-
 TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
   for (int l = 0; l < c.layers; ++l) {
@@ -65,7 +58,7 @@ TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
 
 TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
   // The MLP in transformers 4.57 reads hidden_act, and ignores hidden_activation.
-  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, "hidden_act");
+  ModelConfig c = detail::configure_gemma(file, model_type, {.positions = 8192, .kv_heads = 16});
   check_architectures(file.fields(), {"GemmaForCausalLM", "GemmaModel"});
   refuse_window(file.fields(), c);
   return c;
@@ -74,21 +67,22 @@ TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Gemma::tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
   for (auto& layer : spec.layers) {
-    detail::add_one(layer.attention_norm);
-    detail::add_one(layer.mlp_norm);
+    add_one(layer.attention_norm);
+    add_one(layer.mlp_norm);
   }
-  detail::add_one(spec.final_norm);
+  add_one(spec.final_norm);
   return spec;
 }
 
 TENON_INLINE ModelConfig Gemma2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 4, "hidden_activation");
+  ModelConfig c = detail::configure_gemma(file, model_type,
+                                          {.positions = 8192, .kv_heads = 4, .activation_name = "hidden_activation"});
   check_architectures(fields, {"Gemma2ForCausalLM", "Gemma2Model"});
   detail::read_gemma2(fields, 30, c);
   c.attention_soft_cap = detail::soft_cap(fields, "attn_logit_softcapping", 50);
   read_windows(
-      fields, fields.positive_int("sliding_window", 4096), [](int l) { return l % 2 == 0; }, c);
+      fields, window_field(fields, 4096), [](int l) { return l % 2 == 0; }, c, true);
   return c;
 }
 
@@ -96,15 +90,31 @@ TENON_INLINE DecoderSpec Gemma2::tensors(const ModelConfig& c) { return detail::
 
 TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = detail::configure_gemma(file, model_type, 131072, 4, "hidden_activation", false);
+  // The text_config of published models has only the sizes that differ from those of the class.
+  ModelConfig c = detail::configure_gemma(file, model_type,
+                                          {.layers = 26,
+                                           .hidden = 2304,
+                                           .heads = 8,
+                                           .inner = 9216,
+                                           .vocab = 262208,
+                                           .positions = 131072,
+                                           .kv_heads = 4,
+                                           .activation_name = "hidden_activation",
+                                           .reads_rotary = false});
   read_two_rotations(fields, {.theta = 1e6}, {.theta = 1e4, .theta_name = "rope_local_base_freq"}, c);
   check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
   // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
   detail::read_gemma2(fields, 0, c);
   const int pattern = fields.positive_int("sliding_window_pattern", 6);
   read_windows(
-      fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
+      fields, window_field(fields, 4096), [&](int l) { return (l + 1) % pattern != 0; }, c, true);
   turn_windows_locally(c);
+  return c;
+}
+
+TENON_INLINE ModelConfig Gemma3WithImages::configure(const ConfigFile& file) {
+  ModelConfig c = Gemma3::configure(file);
+  c.model_type = model_type;
   return c;
 }
 
@@ -113,8 +123,8 @@ TENON_INLINE DecoderSpec Gemma3::tensors(const ModelConfig& c) {
   for (int l = 0; l < c.layers; ++l) {
     auto& layer = spec.layers[static_cast<std::size_t>(l)];
     add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, layer);
-    detail::add_one(layer.query_norm);
-    detail::add_one(layer.key_norm);
+    add_one(layer.query_norm);
+    add_one(layer.key_norm);
   }
   return spec;
 }

@@ -37,6 +37,16 @@ struct Gemma3 {
   static DecoderSpec tensors(const ModelConfig& c);
 };
 
+/// The decoder of a Gemma 3 that reads images, too: it runs on texts alone.
+struct Gemma3WithImages {
+  static constexpr std::string_view model_type = "gemma3";
+  static constexpr std::string_view name_prefix = "model.language_model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c) { return Gemma3::tensors(c); }
+};
+
 }  // namespace tenon
 
 #ifndef TENON_COMPILED

@@ -291,6 +291,7 @@ inline ModelConfig arithmetic_of(ModelConfig c) {
   c.rotary = rotary ? rotation_of(c.rotary) : RotaryConfig{};
   c.local_rotary = rotary ? rotation_of(c.local_rotary) : RotaryConfig{};
   c.model_type.clear();
+  c.most_positions = 0;
   c.bos.reset();
   c.eos.clear();
   c.dropped_tokens.clear();
@@ -303,6 +304,7 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
   const std::pair<const char*, bool> same[] = {
       {"the window", a.window == b.window && a.windows == b.windows},
       {"the activation", a.activation == b.activation},
+      {"clip_qkv", a.qkv_bound == b.qkv_bound},
       {"the rotary positions", a.rotary == b.rotary && a.local_rotary == b.local_rotary && a.rotations == b.rotations},
       {"the longest text", a.positions == b.positions},
       {"a bias", a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias && a.qkv_bias == b.qkv_bias},

@@ -15,7 +15,7 @@ TENON_INLINE ModelConfig configure_glm(const ConfigFile& file, std::string_view 
   ModelConfig c = configure_llama_like(file, model_type,
                                        {.positions = 131072,
                                         .kv_heads = 2,
-                                        .tokens = {.eos = 151329, .pad = 151329},
+                                        .tokens = {.eos = 151329, .pad = 151329, .more_eos = {151336, 151338}},
                                         .head_dim = 128,
                                         .epsilon = 1.5625e-7,
                                         .rotary = {.part = 0.5, .reads_part = true, .neighbours = true}});
@@ -33,9 +33,7 @@ TENON_INLINE ModelConfig Glm::configure(const ConfigFile& file) {
 
 TENON_INLINE DecoderSpec Glm::tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
-  for (int l = 0; l < c.layers; ++l)
-    spec.layers[static_cast<std::size_t>(l)].up =
-        linear_spec("layers." + std::to_string(l) + ".mlp.gate_up_proj", {2 * c.inner, c.hidden}, false);
+  pack_gates(c, spec);
   return spec;
 }
 

@@ -8,7 +8,7 @@
 namespace tenon {
 
 /// Reads the fields of config.json that GPT-2 and GPTBigCode share. `activation`: the default of activation_function.
-/// `positions`: that of n_positions.
+/// `positions`: the default of n_positions.
 ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation,
                                int positions);
 

@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-/// Llama with rotary positions of neighbours.
+/// Llama with interleaved rotary pairs.
 struct Helium {
   static constexpr std::string_view model_type = "helium";
   static constexpr std::string_view name_prefix = "model.";

@@ -24,23 +24,27 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   ModelConfig c = llama_like(model_type);
-  c.layers = fields.positive_int("num_hidden_layers");
-  c.hidden = width_field(fields, "hidden_size");
-  if (fields.has("head_dim")) {
-    c.heads = c.kv_heads = width_field(fields, "num_attention_heads");
+  const auto size = [&](const char* name, int fallback) {
+    return fallback > 0 && !fields.has(name) ? fallback : width_field(fields, name);
+  };
+  c.layers = defaults.layers > 0 ? fields.positive_int("num_hidden_layers", defaults.layers)
+                                 : fields.positive_int("num_hidden_layers");
+  c.hidden = size("hidden_size", defaults.hidden);
+  c.heads = c.kv_heads = size("num_attention_heads", defaults.heads);
+  if (fields.has("head_dim"))
     c.head_dim = fields.integer("head_dim", 1, kLargestWidth / c.heads);
-  } else {
-    heads_fields(fields, "num_attention_heads", "hidden_size", c);
-    if (defaults.head_dim > 0 && !fields.json().contains("head_dim")) c.head_dim = defaults.head_dim;
-  }
+  else if (defaults.head_dim > 0 && !fields.json().contains("head_dim"))
+    c.head_dim = defaults.head_dim;
+  else
+    c.head_dim = width_of_heads(fields, "num_attention_heads", "hidden_size", c);
   const bool says = fields.json().contains("num_key_value_heads");
   c.kv_heads = fields.positive_int("num_key_value_heads", says || defaults.kv_heads == 0 ? c.heads : defaults.kv_heads);
   if (c.heads % c.kv_heads != 0) {
     fields.refuse("num_key_value_heads", "must divide num_attention_heads: " + std::to_string(c.heads) +
                                              " is no multiple of " + std::to_string(c.kv_heads));
   }
-  c.inner = width_field(fields, defaults.inner_name);
-  c.vocab = fields.positive_int("vocab_size");
+  c.inner = size(defaults.inner_name, defaults.inner);
+  c.vocab = defaults.vocab > 0 ? fields.positive_int("vocab_size", defaults.vocab) : fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
   if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);
   c.norm_epsilon = static_cast<float>(fields.positive(defaults.epsilon_name, defaults.epsilon));
@@ -64,6 +68,11 @@ TENON_INLINE std::vector<bool> sliding_layers(const Fields& fields, int layers) 
   return out;
 }
 
+TENON_INLINE int window_field(const Fields& fields, int fallback) {
+  if (fields.json().contains("sliding_window") && !fields.has("sliding_window")) return 0;
+  return fields.positive_int("sliding_window", fallback);
+}
+
 TENON_INLINE void read_two_rotations(const Fields& fields, const RotaryDefaults& global, const RotaryDefaults& local,
                                      ModelConfig& c) {
   int positions = c.positions;  // max_position_embeddings is the length after scaling
@@ -77,6 +86,7 @@ TENON_INLINE void read_two_rotations(const Fields& fields, const RotaryDefaults&
   } else {
     c.rotary = rotary_fields(fields, c.head_dim, positions, global);
     c.local_rotary = rotary_scaling(fields, nullptr, c.head_dim, positions, local);
+    if (std::string_view(local.theta_name) == global.theta_name) c.local_rotary.theta = c.rotary.theta;
   }
 }
 
@@ -102,6 +112,14 @@ TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
   spec.final_norm = rms_norm_spec("norm", c.hidden);
   if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
   return spec;
+}
+
+TENON_INLINE void add_one(DecoderSpec::Norm& norm) { norm.gain.plus = 1; }
+
+TENON_INLINE void pack_gates(const ModelConfig& c, DecoderSpec& spec) {
+  for (int l = 0; l < c.layers; ++l)
+    spec.layers[static_cast<std::size_t>(l)].up =
+        linear_spec("layers." + std::to_string(l) + ".mlp.gate_up_proj", {2 * c.inner, c.hidden}, c.mlp_bias);
 }
 
 TENON_INLINE DecoderSpec plain_mlp_tensors(const ModelConfig& c) {

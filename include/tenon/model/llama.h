@@ -9,6 +9,8 @@ namespace tenon {
 
 /// Values of missing fields, as in transformers.
 struct LlamaDefaults {
+  /// Sizes; 0: the file must have them.
+  int layers = 0, hidden = 0, heads = 0, inner = 0, vocab = 0;
   int positions = 2048;
   int kv_heads = 0;  ///< 0, or null in the file: as many as heads
   SpecialTokenDefaults tokens = {};
@@ -32,14 +34,21 @@ ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_
 /// Which layers layer_types names "sliding_attention"; empty if the file has no layer_types. Error for other words.
 std::vector<bool> sliding_layers(const Fields& fields, int layers);
 
+/// sliding_window of a family some of whose layers always have one; 0: the file says null.
+int window_field(const Fields& fields, int fallback);
+
 /// Sets windows and `window` from layer_types or, where the file has none, from sliding(layer). `size`: the window of
-/// layers that have one; 0: none has.
+/// layers that have one; 0: none has. Error where layer_types names sliding layers nevertheless; always: error where
+/// sliding(layer) does.
 template <class Sliding>
-void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig& c) {
+void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig& c, bool always = false) {
   const std::vector<bool> listed = sliding_layers(fields, c.layers);
   bool all = true;
   for (int l = 0; l < c.layers; ++l) {
-    const bool has = size > 0 && (listed.empty() ? sliding(l) : listed[static_cast<std::size_t>(l)]);
+    const bool wants = listed.empty() ? sliding(l) : listed[static_cast<std::size_t>(l)];
+    if (wants && size == 0 && (always || !listed.empty()))
+      fields.refuse("sliding_window", "must be the window of the layers that are sliding_attention");
+    const bool has = wants && size > 0;
     c.windows.push_back(has ? size : 0);
     all = all && has;
   }
@@ -47,8 +56,8 @@ void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig
   if (all || size == 0) c.windows.clear();
 }
 
-/// Reads `rotary` and `local_rotary`. Files of transformers 5 hold both in rope_parameters; in older ones the local one
-/// has a theta alone. `local`: its defaults, and the name of its theta.
+/// Reads `rotary` and `local_rotary`. Files of transformers 5 hold both in rope_parameters. Older files have only a
+/// theta for the local one. `local`: its defaults, and the name of its theta.
 void read_two_rotations(const Fields& fields, const RotaryDefaults& global, const RotaryDefaults& local,
                         ModelConfig& c);
 
@@ -57,6 +66,12 @@ void turn_windows_locally(ModelConfig& c);
 
 /// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
+
+/// Gains of 1 + w.
+void add_one(DecoderSpec::Norm& norm);
+
+/// Stores gate and up of each MLP in one tensor, mlp.gate_up_proj.
+void pack_gates(const ModelConfig& c, DecoderSpec& spec);
 
 /// The same with MLPs without gates.
 DecoderSpec plain_mlp_tensors(const ModelConfig& c);

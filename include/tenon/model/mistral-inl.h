@@ -12,9 +12,8 @@ TENON_INLINE ModelConfig configure_mistral(const ConfigFile& file, std::string_v
   const Fields fields = file.fields();
   ModelConfig c =
       configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
-  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
   read_windows(
-      fields, none ? 0 : fields.positive_int("sliding_window", 4096), [](int) { return true; }, c);
+      fields, window_field(fields, 4096), [](int) { return true; }, c);
   return c;
 }
 
@@ -23,6 +22,12 @@ TENON_INLINE ModelConfig configure_mistral(const ConfigFile& file, std::string_v
 TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
   check_architectures(file.fields(), {"MistralForCausalLM", "MistralModel"});
   return detail::configure_mistral(file, model_type);
+}
+
+TENON_INLINE ModelConfig Mistral3::configure(const ConfigFile& file) {
+  ModelConfig c = Mistral::configure(file);
+  c.model_type = model_type;
+  return c;
 }
 
 TENON_INLINE ModelConfig Ministral::configure(const ConfigFile& file) {

@@ -20,6 +20,16 @@ struct Mistral {
   static ModelConfig seven_billion();
 };
 
+/// The decoder of a Mistral Small 3.1 or 3.2, which reads images, too: it runs on texts alone.
+struct Mistral3 {
+  static constexpr std::string_view model_type = "mistral3";
+  static constexpr std::string_view name_prefix = "model.language_model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
+};
+
 /// Mistral with a window in some layers. transformers loads a Mistral with layer_types as this one.
 struct Ministral {
   static constexpr std::string_view model_type = "ministral";

@@ -22,6 +22,7 @@ TENON_INLINE ModelConfig Mpt::configure(const ConfigFile& file) {
   c.inner = inner_field(fields, "", hidden, c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_seq_len", 2048);
+  refuse_window(fields, c);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = Activation::gelu;
   c.tied_head = fields.flag("tie_word_embeddings", true);

@@ -33,7 +33,7 @@ TENON_INLINE ModelConfig Nemotron::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Nemotron::tensors(const ModelConfig& c) {
   const auto norm = [&](const std::string& name) {
     DecoderSpec::Norm spec = layer_norm_spec(name, c.hidden);
-    spec.gain.plus = 1;
+    add_one(spec);
     return spec;
   };
   DecoderSpec spec = plain_mlp_tensors(c);

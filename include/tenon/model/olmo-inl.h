@@ -55,7 +55,7 @@ TENON_INLINE ModelConfig Olmo3::configure(const ConfigFile& file) {
   ModelConfig c = detail::configure_olmo2(file, model_type, false);
   read_two_rotations(fields, {}, {}, c);
   read_windows(
-      fields, fields.positive_int("sliding_window", 4096), [](int l) { return (l + 1) % 4 != 0; }, c);
+      fields, window_field(fields, 4096), [](int l) { return (l + 1) % 4 != 0; }, c, true);
   turn_windows_locally(c);
   return c;
 }

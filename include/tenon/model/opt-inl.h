@@ -14,7 +14,7 @@ TENON_INLINE ModelConfig Opt::configure(const ConfigFile& file) {
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"OPTForCausalLM", "OPTModel"});
   const auto need = [&](const char* name, bool value, bool fallback) {
-    if (fields.boolean(name, fallback) == value) return;
+    if (fields.flag(name, fallback) == value) return;
     throw Error(Error::Kind::unsupported, fields.where(name),
                 value ? "false is not supported" : "true is not supported");
   };

@@ -72,8 +72,8 @@ TENON_INLINE DecoderSpec Phi3::tensors(const ModelConfig& c) {
       const int before = kind == HeadKind::query ? 0 : c.heads + (kind == HeadKind::key ? 0 : c.kv_heads);
       return {h + "self_attn.qkv_proj", (before + head) * c.head_dim, c.qkv_width()};
     });
-    layer.up = linear_spec(h + "mlp.gate_up_proj", {2 * c.inner, c.hidden}, false);
   }
+  pack_gates(c, spec);
   return spec;
 }
 

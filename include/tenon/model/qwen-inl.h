@@ -14,11 +14,10 @@ namespace detail {
 // Layers from max_window_layers on have the window, where the file has no layer_types.
 TENON_INLINE void read_qwen_windows(const Fields& fields, ModelConfig& c) {
   const bool uses = fields.boolean("use_sliding_window", false);
-  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
-  const int size = !uses || none ? 0 : fields.positive_int("sliding_window", 4096);
+  const int size = window_field(fields, 4096);
   const int first = fields.integer("max_window_layers", 0, std::numeric_limits<int>::max(), 28);
   read_windows(
-      fields, size, [&](int layer) { return layer >= first; }, c);
+      fields, uses ? size : 0, [&](int layer) { return layer >= first; }, c);
 }
 
 }  // namespace detail

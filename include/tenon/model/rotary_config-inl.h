@@ -23,13 +23,24 @@ TENON_INLINE std::string rotary_type(const Fields& scaling, bool old_longrope_na
   return scaling.choice(name, {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}, "default");
 }
 
+// Refuses scalings of each kind of layer, full_attention and sliding_attention, which are read in some families alone.
+TENON_INLINE void refuse_nested(const Fields& scaling) {
+  for (const auto& [key, value] : scaling.json().items())
+    if (value.is_object()) throw Error(Error::Kind::unsupported, scaling.where(key), "is not supported in this family");
+}
+
 // The number of elements of a head that are turned.
 TENON_INLINE void read_width(const Fields& fields, const Fields* scaling, const RotaryDefaults& defaults, int head_dim,
                              RotaryConfig& c) {
   double part = defaults.part;
   if (defaults.reads_part) {
     part = fields.number(defaults.part_name, 0, 1, part);
-    if (scaling) part = scaling->number("partial_rotary_factor", 0, 1, part);
+    if (scaling && scaling->has("partial_rotary_factor")) {
+      const double inside = scaling->number("partial_rotary_factor", 0, 1);
+      if (fields.has(defaults.part_name) && inside != part)
+        scaling->refuse("partial_rotary_factor", "differs from " + std::string(defaults.part_name));
+      part = inside;
+    }
   }
   c.width = static_cast<int>(head_dim * part);
   if (c.width % 2 != 0 || head_dim % 2 != 0 || c.width == 0) {
@@ -59,7 +70,7 @@ TENON_INLINE void read_yarn(const Fields& scaling, RotaryConfig& c) {
   c.trained_positions = scaling.positive_int("original_max_position_embeddings", c.trained_positions);
   c.beta_fast = has_nonzero(scaling, "beta_fast") ? scaling.positive("beta_fast") : 32;
   c.beta_slow = has_nonzero(scaling, "beta_slow") ? scaling.positive("beta_slow") : 1;
-  c.truncate = scaling.boolean("truncate", true);
+  c.truncate = scaling.flag("truncate", true);
   if (!(c.theta > 1)) scaling.refuse("rope_theta", "must be above 1 for yarn");
   const auto length = [&](double m) { return c.factor <= 1 ? 1.0 : 0.1 * m * std::log(c.factor) + 1.0; };
   double scale = length(1);
@@ -116,6 +127,7 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   RotaryConfig c;
   c.neighbours = defaults.neighbours;
   c.theta = fields.number(defaults.theta_name, 1, detail::kLargestTheta, defaults.theta);
+  if (scaling) detail::refuse_nested(*scaling);
   if (scaling && scaling->has("rope_theta")) {
     const double theta = scaling->number("rope_theta", 1, detail::kLargestTheta);
     if (fields.has(defaults.theta_name) && theta != c.theta)

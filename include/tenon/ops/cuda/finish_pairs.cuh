@@ -30,8 +30,9 @@ struct NearActivation {
 /// relu, relu2 and gelu. Not inlined, to keep kernels small. erff() is within 2 ulp (CUDA's guide).
 template <class = void>
 __device__ __noinline__ float activate_rarely(float x, Activation activation) {
-  if (activation == Activation::relu) return fmaxf(x, 0.0f);
-  if (activation == Activation::relu2) return __fmul_rn(fmaxf(x, 0.0f), fmaxf(x, 0.0f));
+  const float positive = x < 0.0f ? 0.0f : x;  // NaN stays
+  if (activation == Activation::relu) return positive;
+  if (activation == Activation::relu2) return __fmul_rn(positive, positive);
   return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0.707106781f))));
 }
 
