@@ -1,4 +1,4 @@
-// The built-in policies obey the laws, and a policy made for it breaks each law: a law that cannot fail is no law.
+// The built-in policies obey the laws. For each law there is a policy here that breaks it: a law must be able to fail.
 #include "tenon/testing/laws.h"
 
 #include <boost/test/unit_test.hpp>

@@ -151,7 +151,7 @@ void ChatTemplate::replace_developer(OrderedJson& messages) {
     if (each["role"] == "developer") each["role"] = "system";
 }
 
-// Calls as the model would write them, and their results as texts of the user.
+// Rewrites calls as the model would write them, and their results as texts of the user.
 void ChatTemplate::replace_tool_turns(OrderedJson& messages, const ToolStyle& style) {
   OrderedJson out = OrderedJson::array();
   bool results = false;  // the last message holds results of calls

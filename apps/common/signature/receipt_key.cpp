@@ -37,7 +37,7 @@ using Context = std::unique_ptr<EVP_MD_CTX, Free>;
 
 [[noreturn]] void fail() { throw Error(Error::Kind::internal, "receipt", "OpenSSL has no memory for a signature"); }
 
-// OpenSSL asks the terminal where it is given no function.
+// Without a function of this kind OpenSSL would ask for a password at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
 // read: PEM_read_bio_PrivateKey or PEM_read_bio_PUBKEY. what: why the file is refused if that reads nothing.

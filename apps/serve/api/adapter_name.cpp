@@ -129,7 +129,7 @@ Uses by_request(const RequestFields& f, const Naming& naming, UnknownFields& unk
   return uses;
 }
 
-// A weighted sum is what the engine makes of several adapters; what the other strategies drop or elect it does not do.
+// The engine makes a weighted sum of several adapters. The other strategies drop or elect values, which it does not do.
 Uses merged(const RequestFields& fields, const Naming& naming, UnknownFields& unknown) {
   const RequestFields f = *fields.object("merged_adapters", kMerged, unknown);
   const std::string strategy = f.string("merge_strategy").value_or("linear");

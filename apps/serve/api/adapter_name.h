@@ -1,4 +1,4 @@
-// Which adapters a request names.
+// Which adapters a request names. adapter_names.h: which folder a name stands for.
 #pragma once
 #include <initializer_list>
 #include <string>

@@ -54,7 +54,7 @@ template <class E>
 struct NoCacheView {
   using Element = E;
   std::byte* storage = nullptr;         ///< [tiles of the step, heads] of tiles
-  const std::int32_t* table = nullptr;  ///< [sequence_count, 2]: tiles before the sequence, and its own
+  const std::int32_t* table = nullptr;  ///< [sequence_count, 2]: tiles before those of a sequence, and of its own
   std::size_t tile_stride = 0;          ///< in bytes
   int heads = 0;
   TileParts<E> parts;

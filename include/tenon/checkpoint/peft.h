@@ -53,7 +53,7 @@ struct PeftFactors {
 struct PeftScale {
   std::size_t module = 0;               ///< index into the modules given to PeftAdapter::open
   const TensorInfo* factors = nullptr;  ///< [1, inputs] or [outputs, 1]
-  bool of_inputs = false;               ///< multiplies the inputs instead of the outputs
+  bool of_inputs = false;               ///< the factors are of the inputs; false: of the outputs
 };
 
 /// Changes of the embedding or the head.

@@ -15,7 +15,7 @@ namespace tenon {
 /// Rows of a panel.
 inline constexpr int kPanelRows = 16;
 
-/// Panels of `rows` rows.
+/// The number of panels that hold `rows` rows.
 constexpr std::size_t panel_count(int rows) { return (static_cast<std::size_t>(rows) + kPanelRows - 1) / kPanelRows; }
 
 /// Sixteen rows side by side: a weight is (code - zero_point) * scale, of its row. Codes are float, bfloat16, float16,

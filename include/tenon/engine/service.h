@@ -24,10 +24,10 @@ namespace tenon {
 
 /// How a service runs a request.
 struct SubmitOptions {
-  /// The answer ends then, with the reason `deadline` and its tokens so far. Schedulers see the earliest of it,
+  /// When the answer ends, with the reason `deadline` and its tokens so far. Schedulers see the earliest of this time,
   /// `timeout` and Options::deadline.
   TimePoint deadline = TimePoint::max();
-  Clock::duration timeout{};  ///< likewise, from now on; 0: none
+  Clock::duration timeout{};  ///< the same as a time from now on; 0: none
   /// How long submit waits for room among the adapters, where all are in use; 0: not at all. In a callback of the same
   /// service it counts as 0: the wait would stop the steps that make room.
   Clock::duration adapter_wait{};

@@ -1,4 +1,4 @@
-// From a body of the routes for embeddings, classes and ranks to what the engine is asked, and who writes the answer.
+// Reads a body of the routes for embeddings, classes and ranks: what the engine is asked, and who writes the answer.
 #pragma once
 #include <string_view>
 
