@@ -38,8 +38,8 @@ std::vector<bool> sliding_layers(const Fields& fields, int layers);
 int window_field(const Fields& fields, int fallback);
 
 /// Sets windows and `window` from layer_types or, where the file has none, from sliding(layer). `size`: the window of
-/// layers that have one; 0: none has. Error where layer_types names sliding layers nevertheless; always: error where
-/// sliding(layer) does.
+/// layers that have one; 0: none has. Error if it is 0 and layer_types names sliding layers. `always`: error, too, if
+/// it is 0 and sliding(layer) is true for a layer.
 template <class Sliding>
 void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig& c, bool always = false) {
   const std::vector<bool> listed = sliding_layers(fields, c.layers);
@@ -67,17 +67,17 @@ void turn_windows_locally(ModelConfig& c);
 /// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
 
-/// Gains of 1 + w.
-void add_one(DecoderSpec::Norm& norm);
-
-/// Stores gate and up of each MLP in one tensor, mlp.gate_up_proj.
-void pack_gates(const ModelConfig& c, DecoderSpec& spec);
-
 /// The same with MLPs without gates.
 DecoderSpec plain_mlp_tensors(const ModelConfig& c);
 
 /// The same with norms of what attention and MLP add, none before them, and gains of heads. own: of add_head_gains.
 DecoderSpec output_norm_tensors(const ModelConfig& c, bool own);
+
+/// Makes the gain of the norm 1 + w.
+void add_one(DecoderSpec::Norm& norm);
+
+/// Makes gate and up of each MLP one tensor of the checkpoint, mlp.gate_up_proj.
+void pack_gates(const ModelConfig& c, DecoderSpec& spec);
 
 /// The traits of Llama; see ModelTraits.
 struct Llama {
