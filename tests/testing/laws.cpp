@@ -41,6 +41,15 @@ struct Moody {  // decides by more than the state
       SequentialPolicy{}.plan(state, out);
   }
 };
+struct Alternating {  // counts its own plans
+  int plans = 0;
+  void plan(const QueueState& state, PlanWriter& out) {
+    if (++plans % 2)
+      ContinuousPolicy{}.plan(state, out);
+    else
+      SequentialPolicy{}.plan(state, out);
+  }
+};
 struct Forgetful {  // serves only one running sequence
   void plan(const QueueState& state, PlanWriter& out) const {
     if (!state.running.empty()) out.take(state.running.front().seq, 512);
@@ -288,6 +297,7 @@ BOOST_AUTO_TEST_CASE(our_caches_obey) {
 BOOST_AUTO_TEST_CASE(wrong_schedulers_are_caught) {
   BOOST_TEST(breaks(scheduler_laws(Inventive{}), "takes only sequences that the state shows"));
   BOOST_TEST(breaks(scheduler_laws(Moody{}), "equal copies decide alike"));
+  BOOST_TEST(breaks(scheduler_laws(Alternating{}), "decides alike on the same state again"));
   BOOST_TEST(breaks(scheduler_laws(Forgetful{}), "serves every running sequence"));
   BOOST_TEST(breaks(scheduler_laws(Lazy{}), "never idles while a sequence runs"));
   BOOST_TEST(breaks(scheduler_laws(Snob{}), "never idles while draining"));
