@@ -94,6 +94,8 @@ BOOST_AUTO_TEST_CASE(the_templates_of_a_folder) {
   ModelFolder model({"<s>"});
   const Tokenizer tokenizer = model.tokenizer();
   BOOST_TEST(!ModelTemplate::find(model.path(), tokenizer).has_value());
+  model.config(Json::object()).write("chat_template.json", R"({"chat_template": "of the processor"})");
+  BOOST_TEST(model.find().source() == "chat_template.json: chat_template");
   model.config({{"chat_template", "text"}});
   BOOST_TEST(text_of(model.find()) == "text");
   BOOST_TEST(model.find().source() == "tokenizer_config.json: chat_template");

@@ -290,6 +290,7 @@ inline constexpr std::array kCopiedFiles = {"config.json",
                                             "special_tokens_map.json",
                                             "added_tokens.json",
                                             "chat_template.jinja",
+                                            "chat_template.json",
                                             "modules.json",
                                             "sentence_bert_config.json",
                                             "config_sentence_transformers.json"};
