@@ -67,8 +67,9 @@ class Model:
 
     def __init__(self, source, into, name):
         self.name, self.source, self.folder = name, source, into / name
-        self.config = json.loads((source / "config.json").read_text())
-        self.type = self.config["model_type"]
+        config = json.loads((source / "config.json").read_text())
+        self.type = config["model_type"]
+        self.config = config.get("text_config", {}) | config  # of a model of images and texts
         self.vocab = self.config["vocab_size"]
         self.positions = next((self.config[key] for key in ["max_position_embeddings", "n_positions", "max_seq_len"] if self.config.get(key)), 512)
         link_all(source, self.folder)

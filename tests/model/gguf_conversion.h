@@ -69,6 +69,35 @@ inline nlohmann::json converted_config(const nlohmann::json& all, const std::str
   return config;
 }
 
+// Keys below the architecture, and the fields of config.json whose values they have.
+inline constexpr std::pair<const char*, const char*> kCopiedFields[] = {
+    {"block_count", "num_hidden_layers"},
+    {"context_length", "max_position_embeddings"},
+    {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "intermediate_size"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"attention.layer_norm_epsilon", "layer_norm_eps"},
+    {"attention.layer_norm_epsilon", "norm_epsilon"},
+    {"attention.layer_norm_epsilon", "norm_eps"},
+    {"attention.clamp_kqv", "clip_qkv"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
+    {"block_count", "n_layers"},
+    {"context_length", "max_seq_len"},
+    {"embedding_length", "d_model"},
+    {"feed_forward_length", "ffn_hidden_size"},
+    {"attention.head_count", "n_heads"},
+    {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {"use_parallel_residual", "use_parallel_residual"},
+    {"logit_scale", "logit_scale"},
+    {"logit_scale", "logits_scaling"},
+    {"attention.scale", "attention_multiplier"},
+    {"embedding_scale", "embedding_multiplier"},
+    {"residual_scale", "residual_multiplier"}};
+
 // Metadata as the converter writes it for a config.json of transformers.
 inline nlohmann::json metadata_of(const std::string& architecture, const nlohmann::json& config) {
   nlohmann::json out = {{"general.architecture", architecture}};
@@ -81,34 +110,7 @@ inline nlohmann::json metadata_of(const std::string& architecture, const nlohman
   const auto copy = [&](const char* key, const char* field) {
     if (config.contains(field) && !config[field].is_null()) set(key, config[field]);
   };
-  constexpr std::pair<const char*, const char*> copied[] = {
-      {"block_count", "num_hidden_layers"},
-      {"context_length", "max_position_embeddings"},
-      {"embedding_length", "hidden_size"},
-      {"feed_forward_length", "intermediate_size"},
-      {"attention.head_count", "num_attention_heads"},
-      {"attention.head_count_kv", "num_key_value_heads"},
-      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-      {"attention.layer_norm_epsilon", "layer_norm_eps"},
-      {"attention.layer_norm_epsilon", "norm_epsilon"},
-      {"attention.layer_norm_epsilon", "norm_eps"},
-      {"attention.clamp_kqv", "clip_qkv"},
-      {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
-      {"block_count", "n_layers"},
-      {"context_length", "max_seq_len"},
-      {"embedding_length", "d_model"},
-      {"feed_forward_length", "ffn_hidden_size"},
-      {"attention.head_count", "n_heads"},
-      {"rope.scaling.original_context_length", "original_max_position_embeddings"},
-      {"attn_logit_softcapping", "attn_logit_softcapping"},
-      {"final_logit_softcapping", "final_logit_softcapping"},
-      {"use_parallel_residual", "use_parallel_residual"},
-      {"logit_scale", "logit_scale"},
-      {"logit_scale", "logits_scaling"},
-      {"attention.scale", "attention_multiplier"},
-      {"embedding_scale", "embedding_multiplier"},
-      {"residual_scale", "residual_multiplier"}};
-  for (const auto& [key, field] : copied) copy(key, field);
+  for (const auto& [key, field] : kCopiedFields) copy(key, field);
   if (architecture == "olmo") set("attention.layer_norm_epsilon", 1e-5);
   if (architecture == "falcon") set("attention.head_count_kv", 1), set("tensor_data_layout", "jploski");
   if (architecture == "mpt") {

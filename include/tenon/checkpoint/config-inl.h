@@ -31,7 +31,7 @@ TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::strin
 }
 
 TENON_INLINE bool ConfigFile::reads_images() const {
-  const Json type = json_->value("model_type", Json());
+  const Json type = json_->is_object() ? json_->value("model_type", Json()) : Json();
   return type == "gemma3" || type == "mistral3";
 }
 
