@@ -92,6 +92,8 @@ BOOST_AUTO_TEST_CASE(every_field_of_the_arithmetic_counts) {
   is_new([](ModelConfig& c) { c.rotary.long_factors = {2}; }, "long_factors");
   is_new([](ModelConfig& c) { c.tied_head = false; }, "tied_head");
   is_new([](ModelConfig& c) { c.logit_soft_cap = 30; }, "logit_soft_cap");
+  is_new([](ModelConfig& c) { c.qkv_bound = 8; }, "qkv_bound");
+  is_new([](ModelConfig& c) { c.qkv_bound = 6; }, "another qkv_bound");
   ModelConfig more_positions = tiny_gpt2();
   more_positions.positions *= 2;
   BOOST_TEST(fingerprint_of("a", more_positions, nullptr, 7) == fingerprint_of("a", tiny_gpt2(), nullptr, 7));

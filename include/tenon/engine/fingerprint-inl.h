@@ -72,6 +72,9 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
   to.add(std::uint64_t{c.labels.size()});
   add_rotary(c.rotary, to);
   add_rotary(c.local_rotary, to);
+  if (c.qkv_bound <= 0) return;  // other models keep the fingerprints that they had before this field
+  to.add(std::string_view("qkv_bound"));
+  to.add_number(static_cast<double>(c.qkv_bound));
 }
 
 // Frequencies and slopes, which libm computes once per model (docs/numerics.md): its powers may differ in a last bit
