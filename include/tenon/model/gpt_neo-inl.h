@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ namespace detail {
 // attention_types is a list of [kinds, repetitions]: [[["global", "local"], 6]] is 12 layers. Returns which are local.
 // attention_layers, which lists the layers one by one, wins over it.
 TENON_INLINE std::vector<bool> local_layers(const Fields& fields, int layers) {
-  const char* key = fields.has("attention_layers") ? "attention_layers" : "attention_types";
+  const bool listed = fields.has("attention_layers");
+  const char* key = listed ? "attention_layers" : "attention_types";
   std::vector<bool> out;
   const auto add = [&](const Json& kinds) {
     for (const Json& kind : kinds) {
@@ -23,29 +25,25 @@ TENON_INLINE std::vector<bool> local_layers(const Fields& fields, int layers) {
       out.push_back(kind == "local");
     }
   };
-  const auto check_count = [&] {
-    if (static_cast<int>(out.size()) != layers)
-      fields.refuse(key, "must name " + std::to_string(layers) + " layers, as num_layers says");
-  };
-  if (key == std::string_view("attention_layers")) {
-    if (!fields.value(key).is_array()) fields.refuse(key, "must be a list of words");
-    add(fields.value(key));
-    check_count();
-    return out;
-  }
   if (!fields.has(key)) {
     for (int l = 0; l < layers; ++l) out.push_back(l % 2 == 1);
     return out;
   }
-  const Json& types = fields.value(key);
-  const auto is_item = [](const Json& item) { return item.is_array() && item.size() == 2 && item[0].is_array(); };
-  if (!types.is_array()) fields.refuse(key, "must be a list of [kinds, repetitions]");
-  for (const Json& item : types) {
-    if (!is_item(item)) fields.refuse(key, "must be a list of [kinds, repetitions]");
+  const Json& value = fields.value(key);
+  if (!value.is_array())
+    fields.refuse(key, listed ? "must be a list of words" : "must be a list of [kinds, repetitions]");
+  const auto add_item = [&](const Json& item) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_array())
+      fields.refuse(key, "must be a list of [kinds, repetitions]");
     const int times = fields.check_integer(key, item[1], 0, layers);
     for (int i = 0; i < times && static_cast<int>(out.size()) <= layers; ++i) add(item[0]);
-  }
-  check_count();
+  };
+  if (listed)
+    add(value);
+  else
+    std::for_each(value.begin(), value.end(), add_item);
+  if (static_cast<int>(out.size()) != layers)
+    fields.refuse(key, "must name " + std::to_string(layers) + " layers, as num_layers says");
   return out;
 }
 

@@ -24,11 +24,13 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   ModelConfig c = llama_like(model_type);
+  const auto count = [&](const char* name, int fallback) {
+    return fallback > 0 ? fields.positive_int(name, fallback) : fields.positive_int(name);
+  };
   const auto size = [&](const char* name, int fallback) {
     return fallback > 0 && !fields.has(name) ? fallback : width_field(fields, name);
   };
-  c.layers = defaults.layers > 0 ? fields.positive_int("num_hidden_layers", defaults.layers)
-                                 : fields.positive_int("num_hidden_layers");
+  c.layers = count("num_hidden_layers", defaults.layers);
   c.hidden = size("hidden_size", defaults.hidden);
   c.heads = c.kv_heads = size("num_attention_heads", defaults.heads);
   if (fields.has("head_dim"))
@@ -44,7 +46,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
                                              " is no multiple of " + std::to_string(c.kv_heads));
   }
   c.inner = size(defaults.inner_name, defaults.inner);
-  c.vocab = defaults.vocab > 0 ? fields.positive_int("vocab_size", defaults.vocab) : fields.positive_int("vocab_size");
+  c.vocab = count("vocab_size", defaults.vocab);
   c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
   if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);
   c.norm_epsilon = static_cast<float>(fields.positive(defaults.epsilon_name, defaults.epsilon));
