@@ -61,6 +61,15 @@ Ids by_words(const Characters& characters, const MergeRules& rules, std::string_
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(each_byte_has_one_fallback_spelling) {
+  using tenon::detail::byte_of_fallback_spelling;
+  for (int byte = 0; byte < 256; ++byte)
+    BOOST_TEST(byte_of_fallback_spelling(tenon::detail::byte_fallback_spelling(byte)).value() == byte);
+  for (const char* other : {"", "a", "<0x0a>", "<0xG0>", "<0x0G>", "<0X00>", "<0x000>", "<0x00", "<0x0>", "<0x00)"})
+    BOOST_TEST(!byte_of_fallback_spelling(other), other);
+  BOOST_TEST(!byte_of_fallback_spelling(std::string_view("<0x0\0>", 6)));
+}
+
 BOOST_AUTO_TEST_CASE(known_characters_bytes_and_unknown_ones) {
   const Model model({"a", "\u4E2D"});
   const MergeRules none;

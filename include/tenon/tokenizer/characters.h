@@ -23,6 +23,15 @@ inline std::string byte_fallback_spelling(int byte) {
   return std::string("<0x") + hex[byte >> 4] + hex[byte & 15] + ">";
 }
 
+// The byte that byte_fallback_spelling() spells so; empty for other texts.
+inline std::optional<int> byte_of_fallback_spelling(std::string_view spelling) {
+  constexpr std::string_view hex = "0123456789ABCDEF";
+  if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling.back() != '>') return std::nullopt;
+  const std::size_t high = hex.find(spelling[3]), low = hex.find(spelling[4]);
+  if (high == hex.npos || low == hex.npos) return std::nullopt;
+  return static_cast<int>(high * 16 + low);
+}
+
 // Maps characters to initial symbols, and cuts a text into words that can be merged one by one.
 class Characters {
  public:

@@ -100,8 +100,7 @@ inline std::string bytes_of_piece(const SentencePieceFile& file, std::size_t id,
   const int kind = id < file.pieces.size() ? file.pieces[id].kind : SentencePieceFile::control;
   if (kind == SentencePieceFile::control || kind == SentencePieceFile::unknown) return spelling;
   if (kind != SentencePieceFile::byte) return unspell_spaces(spelling);
-  for (int value = 0; value < 256; ++value)
-    if (byte_fallback_spelling(value) == spelling) return std::string(1, static_cast<char>(value));
+  if (const auto value = byte_of_fallback_spelling(spelling)) return std::string(1, static_cast<char>(*value));
   throw Error(Error::Kind::invalid_file, std::string(kSentencePieceName) + ": pieces[" + std::to_string(id) + "]",
               "is no spelling of a byte: \"" + printable(spelling, 60) + "\"");
 }
