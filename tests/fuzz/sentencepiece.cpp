@@ -2,20 +2,15 @@
 // it.
 //   sentencepiece [--count N] [--first S]   N files from seed S on
 // Each file is read as a tokenizer, and encodes a text. It must do so or be refused by tenon::Error.
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "tenon/core/error.h"
+#include "seeds.h"
 #include "tenon/io/json.h"
 #include "tenon/tokenizer/encoder.h"
 #include "tenon/tokenizer/sentencepiece.h"
@@ -53,10 +48,6 @@ void encode(const std::string& bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint32_t first = 1, count = 20000;
-  for (int i = 1; i + 1 < argc; i += 2)
-    (std::string(argv[i]) == "--first" ? first : count) =
-        static_cast<std::uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
   std::vector<std::string> sound;
   for (const char* name : {"bpe", "unigram", "symbols", "unigram_symbols", "unused"}) {
     std::ifstream file(std::string(TENON_SOURCE_DIR "/tests/tokenizer/sentencepiece/") + name + ".model",
@@ -64,18 +55,8 @@ int main(int argc, char** argv) {
     sound.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     if (std::string(name) != "symbols") encode(sound.back());  // that one has the names of Gemma's special tokens
   }
-  std::size_t refused = 0;
-  std::set<std::string> places;  // of errors, to see that the files reach far
-  for (std::uint32_t seed = first; seed < first + count; ++seed) {
-    std::mt19937 random(seed);
-    alarm(20);
-    try {
-      encode(damaged(sound[seed % sound.size()], random));
-    } catch (const tenon::Error& error) {
-      ++refused;
-      if (error.kind() == tenon::Error::Kind::internal) throw;
-      places.insert(error.where());
-    }
-  }
-  std::cout << count << " files: " << refused << " refused, at " << places.size() << " places; the others are read\n";
+  // The generator is the one that made the files of these seeds so far.
+  return tenon::test::run_seeds<std::mt19937>(argc, argv, [&](std::mt19937& random, std::uint32_t seed) {
+    encode(damaged(sound[seed % sound.size()], random));
+  });
 }

@@ -1,7 +1,6 @@
-// Damaged checkpoints of GPTQ, AWQ, bitsandbytes, compressed-tensors, fp8 and MXFP4, as many as you like:
-// scripts/fuzz-quantized compiles this with sanitizers and runs it.
-//   quantized [--count N] [--first S]   N checkpoints from seed S on
-// Each is opened, and rows of all its matrices are decoded. It must load or be refused by tenon::Error.
+// Damaged checkpoints of GPTQ, AWQ, bitsandbytes, compressed-tensors, fp8 and MXFP4, as many as you like. Each is
+// opened, and rows of all its matrices are decoded. It must load or be refused by tenon::Error.
+#pragma once
 #include <cstring>
 #include <memory>
 #include <string>
@@ -11,12 +10,10 @@
 #include "../checkpoint/quantized_case.h"
 #include "seeds.h"
 
-namespace {
+namespace tenon::test::fuzz_quantized {
 
-using tenon::test::QuantizedCase;
-using tenon::test::TensorFile;
-
-constexpr std::int64_t kEdges[] = {-1, 0, 1, 2, 3, 31, 255, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 62};
+inline constexpr std::int64_t kEdges[] = {
+    -1, 0, 1, 2, 3, 31, 255, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 62};
 
 template <class Random>
 std::int64_t edge(Random& random) {
@@ -84,7 +81,7 @@ void damage(TensorFile& file, Random& random) {
 }
 
 // Opens the checkpoint, and reads two rows of each matrix, from `row` on, and all vectors.
-void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, int row) {
+inline void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, int row) {
   tenon::ModelFiles files;
   const auto json = std::make_shared<const tenon::Json>(folder.config);
   files.config = std::make_shared<const tenon::ConfigFile>(json, "config.json");
@@ -108,9 +105,8 @@ void load(const QuantizedCase& folder, const tenon::test::MemoryFile& memory, in
   tenon::visit_parts(model.spec, model.tied_head, {matrix, matrix, vector});
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+// Seeds of the command line, which run_seeds() describes.
+inline int run(int argc, char** argv) {
   const tenon::test::MemoryFile memory;
   std::vector<QuantizedCase> sound;
   for (const std::string& name : tenon::test::quantized_cases()) {
@@ -128,3 +124,5 @@ int main(int argc, char** argv) {
     load(damaged, memory, static_cast<int>(random() % 256));
   });
 }
+
+}  // namespace tenon::test::fuzz_quantized

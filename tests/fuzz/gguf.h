@@ -1,7 +1,6 @@
-// Damaged GGUF files, as many as you like: scripts/fuzz-gguf compiles this with sanitizers and runs it.
-//   gguf [--count N] [--first S]   N files from seed S on; file S is the same on every machine
-// Each file is loaded as a model: header, config, tensors' shapes and values, tokenizer. It must load or be refused by
-// tenon::Error.
+// Damaged GGUF files, as many as you like; the file of a seed is the same on every machine. Each is loaded as a model:
+// header, config, tensors' shapes and values, tokenizer. It must load or be refused by tenon::Error.
+#pragma once
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -17,18 +16,16 @@
 #include "tenon/model/tensor_source.h"
 #include "tenon/tokenizer/byte_level.h"
 
-namespace {
+namespace tenon::test::fuzz_gguf {
 
-using tenon::test::GgufFile;
-
-void add_tensor(GgufFile& file, const std::string& name, std::vector<std::uint64_t> shape) {
+inline void add_tensor(GgufFile& file, const std::string& name, std::vector<std::uint64_t> shape) {
   std::size_t count = 1;
   for (const std::uint64_t dim : shape) count *= dim;
   file.tensors.push_back({name, std::move(shape), std::vector<float>(count, 0.5f)});
 }
 
 // A Llama of one layer. `tokenizer`: its metadata.
-GgufFile llama(const nlohmann::json& tokenizer, std::uint64_t width) {
+inline GgufFile llama(const nlohmann::json& tokenizer, std::uint64_t width) {
   const std::uint64_t vocabulary = tokenizer["tokenizer.ggml.tokens"].size();
   GgufFile file;
   file.metadata = tokenizer;
@@ -60,7 +57,7 @@ GgufFile llama(const nlohmann::json& tokenizer, std::uint64_t width) {
   return file;
 }
 
-nlohmann::json byte_level() {
+inline nlohmann::json byte_level() {
   nlohmann::json out = {{"tokenizer.ggml.model", "gpt2"},
                         {"tokenizer.ggml.pre", "llama-bpe"},
                         {"tokenizer.ggml.merges", {"t h", "th e"}}};
@@ -93,7 +90,7 @@ std::string damaged(std::string bytes, Random& random) {
 }
 
 // Reads a row of every matrix, as values and, if the file has them, as codes.
-void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& spec, bool tied_head) {
+inline void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& spec, bool tied_head) {
   using Code = tenon::Int4Code<32>;
   const auto matrix = [&](const tenon::MatrixSpec& m) {
     if (m.parts.empty()) return;
@@ -109,7 +106,7 @@ void read_matrices(const tenon::TensorSource& source, const tenon::DecoderSpec& 
   tenon::visit_parts(spec, tied_head, {matrix, matrix, vector});
 }
 
-void load(const std::filesystem::path& path) {
+inline void load(const std::filesystem::path& path) {
   const tenon::ModelFiles files = tenon::load_checkpoint(path);
   if (files.tokenizer) files.tokenizer->encode("the  caf\xC3\xA9 <s> 123\n", true);
   const auto model = tenon::detail::source_model(tenon::BuiltInModels{}, files);
@@ -118,9 +115,8 @@ void load(const std::filesystem::path& path) {
   read_matrices(source, model.spec, model.tied_head);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+// Seeds of the command line, which run_seeds() describes.
+inline int run(int argc, char** argv) {
   std::ifstream pieces(TENON_SOURCE_DIR "/tests/tokenizer/gguf_sentencepiece.json");
   const nlohmann::json sentencepiece = nlohmann::json::parse(pieces)["metadata"];
   const tenon::test::Scratch scratch;
@@ -140,3 +136,5 @@ int main(int argc, char** argv) {
     load(memory.write(damaged(*sound[seed % std::size(sound)], random)));
   });
 }
+
+}  // namespace tenon::test::fuzz_gguf
