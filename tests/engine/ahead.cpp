@@ -28,7 +28,7 @@ struct AheadState {
 // A CPU that hands its picks over as late as a GPU does. Tests make it fail, and read its counters, by `now`.
 struct AheadCpu : Cpu {
   using Cpu::Cpu;
-  static constexpr bool runs_behind = true;
+  static constexpr bool runs_asynchronously = true;
   static inline AheadState now;
 
   class Later {
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
 // Adapters of sequences that end after a launch live for two further launches: by then the device has ended that step.
 BOOST_AUTO_TEST_CASE(adapters_that_have_retired) {
   AheadCpu device({.threads = 1});
-  RetiredAdapters retired(RunsBehind<AheadCpu>);
+  RetiredAdapters retired(RunsAsynchronously<AheadCpu>);
   auto set = std::make_shared<AdapterSet>();
   const std::weak_ptr<AdapterSet> there = set;
   retired.begin_step();

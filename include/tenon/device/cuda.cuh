@@ -85,7 +85,7 @@ class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
   static constexpr NumericClass<Cuda> numeric_class{"exact"};  ///< the CPU's bits
-  static constexpr bool runs_behind = true;                    ///< ops return before their kernels have run
+  static constexpr bool runs_asynchronously = true;            ///< ops return before their kernels have run
   /// rows that read an adapter's factors together
   static constexpr int rows_together = cuda::CudaTuning::rows_together;
   static constexpr int queries_together = 64;  ///< queries that read keys together: rows of a sequence times heads

@@ -69,10 +69,9 @@ class Engine : private detail::SteppedEngine {
   using CacheViewT = typename CacheP::View;
   static_assert(!AdapterP::adds_at_runtime || AddsLowRank<DeviceP>,
                 "tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>; see docs/policies.md#adapter");
-  static_assert(
-      !PicksAhead<DeviceP, HeadView> || RunsBehind<DeviceP>,
-      "tenon: this Device picks ahead and does not say runs_behind; say it, so that what a step reads outlives it; see "
-      "docs/policies.md#device");
+  static_assert(!PicksAhead<DeviceP, HeadView> || RunsAsynchronously<DeviceP>,
+                "tenon: this Device picks ahead and does not say runs_asynchronously = true, without which the engine "
+                "drops what a running step still reads; see docs/policies.md#device");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
                 "tenon: this Device lacks an op for this Weights, Head, Cache and Attention; include its ops (cpu: "
                 "tenon/tenon.h), or overload attention(Device&, YourTag, args); see docs/policies.md#device");
@@ -98,7 +97,7 @@ class Engine : private detail::SteppedEngine {
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
         open_(std::make_unique<RequestQueue<SchedulerP>>(std::move(scheduler), cache_.keeps_tokens()),
-              kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0, RunsBehind<DeviceP>),
+              kDrafts && LearnsTexts<DraftP> && options_.draft_tokens > 0, RunsAsynchronously<DeviceP>),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         head_(detail::make_classifier(device_, config_, weights_.parts().score)),
         state_(config_),

@@ -20,9 +20,9 @@ namespace tenon {
 /// Keeps the queue and the active requests in step: a sequence is in both, or in neither.
 class OpenSequences {
  public:
-  /// queue: not null. keeps_ended: for take_ended(). runs_behind: of the device (RunsBehind).
-  OpenSequences(std::unique_ptr<SequenceQueue> queue, bool keeps_ended, bool runs_behind)
-      : queue_(std::move(queue)), keeps_ended_(keeps_ended), retired_(runs_behind) {}
+  /// queue: not null. keeps_ended: for take_ended(). runs_asynchronously: whether the device does.
+  OpenSequences(std::unique_ptr<SequenceQueue> queue, bool keeps_ended, bool runs_asynchronously)
+      : queue_(std::move(queue)), keeps_ended_(keeps_ended), retired_(runs_asynchronously) {}
 
   SequenceQueue& queue() { return *queue_; }
   const SequenceQueue& queue() const { return *queue_; }

@@ -1,4 +1,4 @@
-// Adapters of ended sequences, kept while kernels may still read them: on devices whose steps return before kernels
+// Keeps adapters of ended sequences while kernels may still read them, on devices whose ops return before they have
 // run.
 #pragma once
 #include <memory>
@@ -13,11 +13,11 @@ namespace tenon {
 /// Keeps each adapter for two further steps.
 class RetiredAdapters {
  public:
-  /// runs_behind: of the device (RunsBehind). Otherwise none is kept.
-  explicit RetiredAdapters(bool runs_behind) : runs_behind_(runs_behind) {}
+  /// runs_asynchronously: whether the device does (RunsAsynchronously). If not, no adapter is kept.
+  explicit RetiredAdapters(bool runs_asynchronously) : runs_asynchronously_(runs_asynchronously) {}
 
   void add(const std::shared_ptr<const AdapterSet>& set) {
-    if (runs_behind_ && set) now_.push_back(set);
+    if (runs_asynchronously_ && set) now_.push_back(set);
   }
 
   /// The device has ended the step before the last one. The last one may still read adapters that were added since.
@@ -36,7 +36,7 @@ class RetiredAdapters {
   }
 
  private:
-  bool runs_behind_;
+  bool runs_asynchronously_;
   std::vector<std::shared_ptr<const AdapterSet>> now_, before_;  // before the last step was launched
 };
 

@@ -74,8 +74,8 @@ concept TakesIndex = TakesOptions<D> && requires(typename D::Options options) {
 
 /// Refinement: ops may return before they have run. The engine then keeps what a step reads until the step has ended.
 template <class D>
-concept RunsBehind = requires {
-  requires D::runs_behind;
+concept RunsAsynchronously = requires {
+  requires D::runs_asynchronously;
 };
 
 /// Refinement: starts what was launched so far, whether or not a thread waits for it.
