@@ -25,40 +25,41 @@ class ActiveRequests {
   void open(RequestId id, const PreparedRequest& request, const std::vector<SeqId>& sequences,
             const Tokenizer* tokenizer);
 
-  /// Writes what the request `from` has of this choice (Request::begun), without events unless it repeats them. Returns
-  /// how the choice has ended, if it has. Error invalid_request where it could not be so.
-  std::optional<FinishReason> take_up(SeqId seq, const PreparedRequest& from, const std::vector<TokenId>& eos);
-  /// Ends a choice that take_up() says has ended.
-  void finish_again(SeqId seq, FinishReason reason, const PreparedRequest& from);
+  /// Writes the tokens that `request` brings for this choice (Request::begun). Emits their events only if the request
+  /// asks for it (Request::repeats_begun). Returns how the choice has ended, if it has. Error invalid_request if these
+  /// tokens cannot be the beginning of an answer to this request.
+  std::optional<FinishReason> replay_choice(SeqId seq, const PreparedRequest& request, const std::vector<TokenId>& eos);
+  /// Ends a choice for which replay_choice() returned a reason.
+  void finish_replayed(SeqId seq, FinishReason reason, const PreparedRequest& request);
 
-  /// Undoes open(), also where it has thrown.
+  /// Undoes open(), even if open() has thrown.
   void forget(RequestId id, const std::vector<SeqId>& sequences);
 
-  /// Whether the sequence is active.
-  bool writes(SeqId seq) const { return outputs_.contains(seq); }
+  /// Whether the sequence writes an active request.
+  bool has_sequence(SeqId seq) const { return outputs_.contains(seq); }
   SequenceOutput& output(SeqId seq) { return outputs_.at(seq); }
   const SequenceOutput& output(SeqId seq) const { return outputs_.at(seq); }
 
-  /// The sequences of a request that have not ended; null if the request has.
-  const std::vector<SeqId>* writing(RequestId request) const;
+  /// The sequences of a request that have not ended; null if the request itself has ended.
+  const std::vector<SeqId>* unfinished(RequestId request) const;
   std::size_t size() const { return requests_.size(); }
 
   // ---- what happens to a sequence
 
-  /// Emits a new token. final: the last of its sequence.
-  void token(SeqId seq, Pick& pick, std::string text, bool final);
+  /// Emits the event of a new token. final: it is the last one of its sequence.
+  void emit_token(SeqId seq, Pick& pick, std::string text, bool final);
 
-  /// Ends a sequence, and with the last one its request.
+  /// Ends a sequence. The request ends with its last sequence.
   void finish(SeqId seq, FinishReason reason, std::string text = {});
 
-  /// Ends a request that goes on in another engine, with the reason `moved`.
-  void move_out(RequestId request);
+  /// Ends a request, which another engine continues, with the reason `moved`.
+  void finish_moved(RequestId request);
 
-  /// The progress of a request, but for the fingerprint. Error invalid_request, `request`, if it is not open.
+  /// The progress of a request, without the fingerprint. Error invalid_request, `request`, if it is not open.
   AnswerProgress progress(RequestId request) const;
 
-  /// A request as data, but for the prompt and the fingerprint. Error unsupported, with the field's name, for one that
-  /// holds code.
+  /// A request as data, without the prompt and the fingerprint. Error unsupported, with the field's name, if a field
+  /// cannot be written as data (PreparedRequest::unmovable_field).
   Snapshot snapshot(RequestId request) const;
 
   /// Ends a request, with all its sequences, by an error.
@@ -70,30 +71,31 @@ class ActiveRequests {
   const std::vector<Event>& events() const { return events_; }
 
  private:
-  struct Owed {
-    std::vector<SeqId> writing;
-    std::unique_ptr<BestOf> best;  // null: events go out as they come
+  struct ActiveRequest {
+    std::vector<SeqId> unfinished;  // sequences
+    std::unique_ptr<BestOf> best;   // null: events are not held back
+    bool is_silent = false;         // emit() drops events: they are those of a replay
     // For snapshots:
-    Request asked;          // PreparedRequest::data
-    std::string immovable;  // PreparedRequest::immovable
-    std::vector<std::string> digests;
-    std::vector<std::pair<int, ChoiceProgress>> ended;  // choices, while others are being written
-    std::shared_ptr<const Scores> scores;               // of choice 0, likewise
-    bool is_silent = false;                             // what happens now has happened before
+    Request data;                 // PreparedRequest::data
+    std::string unmovable_field;  // PreparedRequest::unmovable_field
+    std::vector<std::string> adapter_digests;
+    std::vector<std::pair<int, ChoiceProgress>> ended_choices;  // while other choices are being written
+    std::shared_ptr<const Scores> ended_scores;                 // those of choice 0, likewise
   };
 
-  const Owed& find(RequestId request) const;
-  // Runs write() for a request; its events are left out unless `repeats`, or best_of, needs them.
+  const ActiveRequest& find(RequestId request) const;
+  // Calls write() and returns its result. Events of write() are dropped, unless `repeats_events` is true or best_of
+  // needs them.
   template <class Write>
-  auto again(RequestId request, bool repeats, Write&& write);
+  auto replay(RequestId request, bool repeats_events, Write&& write);
 
-  // The event of a token. scores: Event::scores.
-  void emit_token(SequenceOutput& output, Pick& pick, std::string text, bool final,
-                  std::shared_ptr<const Scores> scores);
+  // scores: Event::scores.
+  void emit_token_event(SequenceOutput& output, Pick& pick, std::string text, bool final,
+                        std::shared_ptr<const Scores> scores);
   void emit(Event event);
 
   std::unordered_map<SeqId, SequenceOutput> outputs_;
-  std::unordered_map<RequestId, Owed> requests_;
+  std::unordered_map<RequestId, ActiveRequest> requests_;
   std::vector<Event> events_;
 };
 

@@ -55,7 +55,7 @@ TENON_INLINE void AssembledStep::forget_after(std::size_t i) {
 
 TENON_INLINE void AssembledStep::forget_gone(const SequenceTable& queue, const ActiveRequests& active) {
   for (LogitRow& row : rows) {
-    row.gone = !active.writes(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
+    row.gone = !active.has_sequence(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
     row.pick = row.pick && !row.gone;
   }
 }

@@ -16,11 +16,11 @@ class BestOf {
 
   void add(Event event);
 
-  /// All have ended: passes the events of the n best answers to out(Event), the best as choice 0. Answers that ended by
-  /// length or stop come first, then answers cut short, then empty ones. Within each group the highest mean
-  /// log-probability a token comes first; ties keep the order of choices.
+  /// Passes the events of the n best answers to out(Event), the best as choice 0. Call it when all answers have ended.
+  /// Answers that ended by length or stop come first, then answers cut short, then empty ones. Within each group the
+  /// highest mean log-probability of a token comes first; ties keep the order of choices.
   template <class Out>
-  void settle(Out&& out) {
+  void emit_best(Out&& out) {
     std::stable_sort(answers_.begin(), answers_.end(), [](const Buffered& a, const Buffered& b) {
       return std::pair(a.rank(), a.mean()) > std::pair(b.rank(), b.mean());
     });

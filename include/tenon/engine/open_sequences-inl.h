@@ -19,9 +19,9 @@ TENON_INLINE void OpenSequences::open(RequestId id, const PreparedRequest& reque
     }
     active_.open(id, request, choices, tokenizer);
     for (std::size_t i = 0; request.begun() && i < choices.size(); ++i) {
-      const auto ended = active_.take_up(choices[i], request, eos);
+      const auto ended = active_.replay_choice(choices[i], request, eos);
       if (!ended) continue;
-      active_.finish_again(choices[i], *ended, request);
+      active_.finish_replayed(choices[i], *ended, request);
       remove(choices[i], ledger);
     }
   } catch (...) {
@@ -34,8 +34,8 @@ TENON_INLINE void OpenSequences::open(RequestId id, const PreparedRequest& reque
 TENON_INLINE Snapshot OpenSequences::snapshot(RequestId request, const std::string& fingerprint) const {
   Snapshot snapshot = active_.snapshot(request);
   snapshot.progress.fingerprint = fingerprint;
-  const Sequence& any = queue_->sequence(active_.writing(request)->front());
-  snapshot.request.input_ids.assign(any.tokens.begin(), any.tokens.begin() + any.prompt_tokens);
+  const Sequence& first = queue_->sequence(active_.unfinished(request)->front());
+  snapshot.request.input_ids.assign(first.tokens.begin(), first.tokens.begin() + first.prompt_tokens);
   return snapshot;
 }
 
@@ -46,11 +46,11 @@ TENON_INLINE AnswerProgress OpenSequences::progress(RequestId request, const std
 }
 
 TENON_INLINE bool OpenSequences::cancel(RequestId request, FinishReason reason, LedgerRef ledger) {
-  const auto* writing = active_.writing(request);
-  if (!writing) return false;
-  const std::vector<SeqId> all = *writing;
+  const auto* unfinished = active_.unfinished(request);
+  if (!unfinished) return false;
+  const std::vector<SeqId> all = *unfinished;
   if (reason == FinishReason::moved) {
-    active_.move_out(request);
+    active_.finish_moved(request);
     for (const SeqId seq : all) remove(seq, ledger);
     return true;
   }
@@ -59,25 +59,25 @@ TENON_INLINE bool OpenSequences::cancel(RequestId request, FinishReason reason, 
 }
 
 TENON_INLINE bool OpenSequences::hold(RequestId request, LedgerRef ledger) {
-  return for_all(request, [&](SeqId seq) { return queue_->hold(seq, ledger); });
+  return for_each_sequence(request, [&](SeqId seq) { return queue_->hold(seq, ledger); });
 }
 
 TENON_INLINE bool OpenSequences::resume(RequestId request) {
-  return for_all(request, [&](SeqId seq) { return queue_->resume(seq); });
+  return for_each_sequence(request, [&](SeqId seq) { return queue_->resume(seq); });
 }
 
 TENON_INLINE void OpenSequences::append_picks(AssembledStep& step, int round, std::span<PickOutcome> outcomes,
                                               const std::vector<TokenId>& eos, LedgerRef ledger) {
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     const LogitRow& row = step.rows[i];
-    if (!row.pick || row.round != round || !active_.writes(row.seq)) continue;
+    if (!row.pick || row.round != round || !active_.has_sequence(row.seq)) continue;
     if (!append(row.seq, outcomes[i], step.picks_ahead, eos, ledger)) step.forget_after(i);
   }
 }
 
 TENON_INLINE void OpenSequences::end_scored(const AssembledStep& step, LedgerRef ledger) {
   for (const Plan::Slice& slice : step.plan.slices) {
-    if (!active_.writes(slice.seq)) continue;
+    if (!active_.has_sequence(slice.seq)) continue;
     const Sequence& s = queue_->sequence(slice.seq);
     const std::string& failure = active_.output(slice.seq).failure();
     const bool whole = !queue_->keeps_tokens() || s.pending() == 0;
@@ -90,12 +90,12 @@ TENON_INLINE void OpenSequences::end_scored(const AssembledStep& step, LedgerRef
 
 TENON_INLINE void OpenSequences::fail_step(const AssembledStep& step, const char* what, LedgerRef ledger) {
   for (const Plan::Slice& slice : step.plan.slices) {
-    if (active_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what, ledger);
+    if (active_.has_sequence(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what, ledger);
   }
 }
 
-TENON_INLINE bool OpenSequences::append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos,
-                                        LedgerRef ledger) {
+TENON_INLINE bool OpenSequences::append(SeqId seq, PickOutcome& outcome, bool has_placeholder,
+                                        const std::vector<TokenId>& eos, LedgerRef ledger) {
   SequenceOutput& output = active_.output(seq);
   if (!output.failure().empty()) return false;
   if (!outcome.pick && queue_->sequence(seq).verifies()) {  // perhaps a guess is to blame
@@ -106,7 +106,7 @@ TENON_INLINE bool OpenSequences::append(SeqId seq, PickOutcome& outcome, bool in
   if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure, ledger);
   Pick& pick = *outcome.pick;
   bool guessed = false;
-  if (in_queue)
+  if (has_placeholder)
     queue_->learn(seq, pick.token);
   else
     guessed = queue_->append(seq, pick.token);
@@ -123,7 +123,7 @@ TENON_INLINE bool OpenSequences::append(SeqId seq, PickOutcome& outcome, bool in
   } catch (const std::exception& error) {
     return fail(seq, Error::Kind::internal, error.what(), ledger);
   }
-  active_.token(seq, pick, std::move(written.text), written.reason.has_value());
+  active_.emit_token(seq, pick, std::move(written.text), written.reason.has_value());
   if (!written.reason) return guessed;
   finish(seq, *written.reason, ledger);
   return false;
@@ -147,9 +147,9 @@ TENON_INLINE void OpenSequences::keep_ended(const Sequence& s, const GuessRecord
 
 TENON_INLINE bool OpenSequences::fail(SeqId seq, Error::Kind kind, std::string error, LedgerRef ledger) {
   const RequestId request = active_.output(seq).request();
-  const std::vector<SeqId> writing = *active_.writing(request);
+  const std::vector<SeqId> unfinished = *active_.unfinished(request);
   active_.fail(request, kind, std::move(error));
-  for (const SeqId each : writing) remove(each, ledger);
+  for (const SeqId each : unfinished) remove(each, ledger);
   return false;
 }
 
@@ -158,11 +158,11 @@ TENON_INLINE void OpenSequences::remove(SeqId seq, LedgerRef ledger) {
   queue_->finish(seq, ledger);
 }
 
-TENON_INLINE bool OpenSequences::for_all(RequestId request, const std::function<bool(SeqId)>& f) {
-  const auto* writing = active_.writing(request);
-  if (!writing) return false;
+TENON_INLINE bool OpenSequences::for_each_sequence(RequestId request, const std::function<bool(SeqId)>& f) {
+  const auto* unfinished = active_.unfinished(request);
+  if (!unfinished) return false;
   bool any = false;
-  for (const SeqId seq : *writing) any = f(seq) || any;
+  for (const SeqId seq : *unfinished) any = f(seq) || any;
   return any;
 }
 

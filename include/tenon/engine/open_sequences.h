@@ -66,8 +66,9 @@ class OpenSequences {
   void fail_step(const AssembledStep& step, const char* what, LedgerRef ledger);
 
  private:
-  // in_queue: the queue holds kUnknownToken in the token's place. True if the token was guessed and the text goes on.
-  bool append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, LedgerRef ledger);
+  // has_placeholder: the queue holds kUnknownToken, which the token replaces. Returns true if the token was guessed and
+  // the text goes on.
+  bool append(SeqId seq, PickOutcome& outcome, bool has_placeholder, const std::vector<TokenId>& eos, LedgerRef ledger);
 
   void finish(SeqId seq, FinishReason reason, LedgerRef ledger, std::string text = {});
 
@@ -78,8 +79,8 @@ class OpenSequences {
 
   void remove(SeqId seq, LedgerRef ledger);
 
-  // Calls `f` for every sequence of the request. Returns whether any call returned true.
-  bool for_all(RequestId request, const std::function<bool(SeqId)>& f);
+  // Calls `f` for each sequence of the request that has not ended. Returns whether any call returned true.
+  bool for_each_sequence(RequestId request, const std::function<bool(SeqId)>& f);
 
   std::unique_ptr<SequenceQueue> queue_;
   bool keeps_ended_;

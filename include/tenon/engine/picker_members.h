@@ -76,7 +76,7 @@ void Picker<DeviceP, HeadView>::run(DeviceP& device, const Step& step, int round
   const int vocab = config.vocab;
   rows_.assign(step.rows.begin(), step.rows.begin() + static_cast<std::ptrdiff_t>(step.logit_rows));
   for (LogitRow& row : rows_) {
-    row.gone = row.gone || row.round != round || !active.writes(row.seq);
+    row.gone = row.gone || row.round != round || !active.has_sequence(row.seq);
     row.pick = row.pick && !row.gone;
   }
   outcomes_.assign(rows_.size(), {});
@@ -278,7 +278,7 @@ void Picker<DeviceP, HeadView>::compute_logits(DeviceP& device, MatrixView<const
     head_changes_.clear();
     for (int i = 0; i < count; ++i) {
       const SeqId seq = rows_[index(from + i)].seq;
-      const AdapterSet* const adapters = active.writes(seq) ? queue.sequence(seq).adapters.get() : nullptr;
+      const AdapterSet* const adapters = active.has_sequence(seq) ? queue.sequence(seq).adapters.get() : nullptr;
       head_changes_.push_back(adapters ? adapters->head() : nullptr);
     }
     if (std::any_of(head_changes_.begin(), head_changes_.end(), [](const TableChange* change) { return change; }))

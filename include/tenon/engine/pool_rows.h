@@ -22,7 +22,7 @@ void pool_rows(DeviceP& device, const Step& step, float logit_scale, ActiveReque
     const float* const values = device.fetch(block.data, (count - 1) * stride + width);
     for (std::size_t i = 0; i < count; ++i) {
       const LogitRow& row = step.rows[first + i];
-      if (row.gone || !active.writes(row.seq)) continue;
+      if (row.gone || !active.has_sequence(row.seq)) continue;
       active.output(row.seq).pool().add(row.position, std::span(values + i * stride, width), logit_scale);
     }
   }

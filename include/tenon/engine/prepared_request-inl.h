@@ -258,7 +258,7 @@ TENON_INLINE Request PreparedRequest::data() const {
   return data;
 }
 
-TENON_INLINE std::string PreparedRequest::immovable() const {
+TENON_INLINE std::string PreparedRequest::unmovable_field() const {
   const auto all_utf8 = [](const auto& list, auto text_of) {
     return std::all_of(list.begin(), list.end(), [&](const auto& each) { return detail::is_utf8(text_of(each)); });
   };

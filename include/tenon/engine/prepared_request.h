@@ -43,7 +43,7 @@ class PreparedRequest {
   /// The request without its prompt, its prediction and its code.
   Request data() const;
   /// The field that cannot be written as JSON, because it is code or no UTF-8; empty: all can.
-  std::string immovable() const;
+  std::string unmovable_field() const;
   /// Request::prediction; null: none.
   const std::shared_ptr<const std::vector<TokenId>>& prediction() const { return prediction_; }
   /// DraftState::group.

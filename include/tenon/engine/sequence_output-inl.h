@@ -75,7 +75,8 @@ TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const 
   return written;
 }
 
-TENON_INLINE void SequenceOutput::take_up(const ChoiceProgress& begun, const std::shared_ptr<const Scores>& scores) {
+TENON_INLINE void SequenceOutput::begin_replay(const ChoiceProgress& begun,
+                                               const std::shared_ptr<const Scores>& scores) {
   so_far_.logits_hash = begun.logits_hash;
   if (receipt_)
     for (std::size_t i = 0; i < begun.ids.size(); ++i) receipt_->add_link(begun.ids[i], begun.chain[i]);
@@ -83,8 +84,8 @@ TENON_INLINE void SequenceOutput::take_up(const ChoiceProgress& begun, const std
 }
 
 // mask_within() comes before each token, as where the token was picked: must_end() depends on it.
-TENON_INLINE SequenceOutput::Written SequenceOutput::write_again(TokenId token, const std::vector<TokenId>& eos,
-                                                                 int remaining) {
+TENON_INLINE SequenceOutput::Written SequenceOutput::replay(TokenId token, const std::vector<TokenId>& eos,
+                                                            int remaining) {
   if (constraint_) {
     const auto mask = options_.finish_within_budget ? constraint_->mask_within(remaining) : constraint_->mask();
     const auto word = static_cast<std::size_t>(token) / 32;
@@ -100,7 +101,7 @@ TENON_INLINE ChoiceProgress SequenceOutput::progress() const {
   return progress;
 }
 
-TENON_INLINE void SequenceOutput::list(float logprob, const std::vector<TokenLogprob>& top) {
+TENON_INLINE void SequenceOutput::add_logprobs(float logprob, const std::vector<TokenLogprob>& top) {
   if (options_.top_logprobs < 0) return;
   so_far_.logprobs.push_back(logprob);
   so_far_.top_logprobs.push_back(top);

@@ -58,18 +58,18 @@ class SequenceOutput {
   /// Adds a picked token. full: max_new_tokens is reached. Throws what the constraint throws.
   Written write(TokenId token, const std::vector<TokenId>& eos, bool full);
 
-  /// Takes up what another engine has computed, before write_again() for each of its tokens. scores: of the prompt, if
-  /// the sequence has ended and the request asks for them.
-  void take_up(const ChoiceProgress& begun, const std::shared_ptr<const Scores>& scores);
-  /// As write(). remaining: new tokens before max_new_tokens is reached, this one included. Error invalid_request where
-  /// the constraint does not allow the token.
-  Written write_again(TokenId token, const std::vector<TokenId>& eos, int remaining);
+  /// Takes what another engine has computed of this sequence. Call it before replay() of the first token. scores: of
+  /// the prompt, if the sequence has ended and the request asks for them.
+  void begin_replay(const ChoiceProgress& begun, const std::shared_ptr<const Scores>& scores);
+  /// As write(), for the next token of begin_replay(). remaining: new tokens before max_new_tokens is reached, this one
+  /// included. Error invalid_request if the constraint does not allow the token.
+  Written replay(TokenId token, const std::vector<TokenId>& eos, int remaining);
 
   /// The tokens so far and what belongs to them, for another engine.
   ChoiceProgress progress() const;
 
   /// Adds the log-probabilities of the token that was written last.
-  void list(float logprob, const std::vector<TokenLogprob>& top);
+  void add_logprobs(float logprob, const std::vector<TokenLogprob>& top);
 
   /// row_hash: hash64 of the raw logits that a new token was drawn from, if options().logits_hash.
   void add_to_hash(std::uint64_t row_hash) { so_far_.logits_hash = mix64(so_far_.logits_hash ^ row_hash); }
