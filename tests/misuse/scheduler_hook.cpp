@@ -1,4 +1,4 @@
-// expect: tenon: the policy of Scheduler<P> has a victim or served of another type than the engine calls
+// expect: tenon: the scheduler has a victim or served of another type than the queue calls
 #include <tenon/tenon.h>
 
 struct Mine {

@@ -57,17 +57,14 @@ namespace tenon {
 
 TENON_INLINE Checkpoint Checkpoint::open(const std::filesystem::path& folder, const std::string& stem) {
   std::error_code failed;
-  // Does not follow links, so that a dangling link is reported and not ignored.
-  const auto present = [&](const std::string& name) {
-    return std::filesystem::exists(std::filesystem::symlink_status(folder / name, failed));
-  };
   if (!std::filesystem::is_directory(folder, failed))
     throw Error(Error::Kind::io, file_name_of(folder),
                 failed || !std::filesystem::exists(folder, failed) ? "the folder does not exist or cannot be entered"
                                                                    : "is not a folder");
   const std::string single = stem + ".safetensors", index = single + ".index.json";
-  if (present(single)) return open_file(folder / single);
-  if (!present(index))
+  // entry_exists() does not follow links, so that a dangling link is reported and not ignored.
+  if (entry_exists(folder / single)) return open_file(folder / single);
+  if (!entry_exists(folder / index))
     throw Error(Error::Kind::io, single, "the file does not exist, nor does " + index + detail::other_weights(folder));
   Checkpoint checkpoint(file_name_of(folder / index));
   checkpoint.add_shards(folder, read_shard_map(folder / index));

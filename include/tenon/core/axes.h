@@ -14,10 +14,7 @@ struct Scheduler {
   static_assert(SchedulerPolicy<P>,
                 "tenon: Scheduler<P> got a type that is no scheduler; it needs to be copyable and to have "
                 "void plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
-  static_assert(
-      !SchedulerPolicy<P> || detail::SchedulerHooksFit<P>,
-      "tenon: the policy of Scheduler<P> has a victim or served of another type than the engine calls: "
-      "SeqId victim(const QueueState&), void served(std::span<const Served>); see docs/policies.md#scheduler");
+  static_assert(sizeof(detail::CheckedHooks<P>) > 0);
 };
 
 /// Where keys and values live: PagedKV by default.

@@ -37,6 +37,11 @@ TENON_INLINE std::string file_name_of(const std::filesystem::path& path) {
   return printable(named.filename().string());
 }
 
+TENON_INLINE bool entry_exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
 TENON_INLINE File::File(const std::filesystem::path& path) : name_(file_name_of(path)) {
   // O_NONBLOCK: open() of a FIFO without a writer would block for ever. O_NOCTTY: a terminal must not become ours.
   do {

@@ -23,6 +23,10 @@ std::string printable(std::string_view text, std::size_t limit = 160);
 /// learn the folders of the host.
 std::string file_name_of(const std::filesystem::path& path);
 
+/// Whether a file, folder, link or other entry has this path. Links are not followed: a dangling link exists. False if
+/// the folder cannot be searched.
+bool entry_exists(const std::filesystem::path& path);
+
 /// An open regular file. Symbolic links are followed (caches of model hubs use them). Reading is thread-safe.
 /// Move-only.
 class File {

@@ -10,18 +10,13 @@ namespace tenon {
 
 TENON_INLINE NewFolder::NewFolder(const std::filesystem::path& folder) {
   std::error_code failed;
-  for (auto at = folder; !at.empty() && at != at.root_path() && !exists(at); at = at.parent_path())
+  for (auto at = folder; !at.empty() && at != at.root_path() && !entry_exists(at); at = at.parent_path())
     missing_.push_back(at);
   std::filesystem::create_directories(folder, failed);
   if (!failed && std::filesystem::is_directory(folder, failed)) return;
   remove_empty();
   throw Error(Error::Kind::io, file_name_of(folder),
               "cannot be made a folder" + (failed ? ": " + failed.message() : std::string()));
-}
-
-TENON_INLINE bool NewFolder::exists(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
 TENON_INLINE void NewFolder::remove_empty() const {

@@ -17,7 +17,6 @@ class NewFolder {
   ~NewFolder() { remove_empty(); }
 
  private:
-  static bool exists(const std::filesystem::path& path);
   void remove_empty() const;
 
   std::vector<std::filesystem::path> missing_;  // created here, deepest first

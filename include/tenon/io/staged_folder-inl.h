@@ -17,7 +17,7 @@ namespace tenon {
 TENON_INLINE StagedFolder::StagedFolder(const std::filesystem::path& path)
     : final_(path.has_filename() ? path : path.parent_path()) {
   std::error_code failed;
-  if (std::filesystem::exists(std::filesystem::symlink_status(final_, failed))) refuse_existing();
+  if (entry_exists(final_)) refuse_existing();
   if (final_.has_parent_path()) parent_.emplace(final_.parent_path());
   for (int n = 0; n < 100; ++n) {
     temporary_ = final_;

@@ -4,13 +4,13 @@
 #include <map>
 #include <set>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/checkpoint/torch_file.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 #include "tenon/io/staged_folder.h"
 #include "tenon/model/convert.h"
 #include "tenon/tokenizer/unicode.h"
@@ -22,11 +22,6 @@ struct TorchShard {
   File file;
   std::vector<TorchTensor> tensors;
 };
-
-inline bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
-}
 
 // Files of a folder that torch.save wrote, and the stem of the safetensors files that are made from them.
 struct TorchFiles {
@@ -46,10 +41,10 @@ inline TorchFiles torch_files_of(const std::filesystem::path& folder) {
   for (const auto& [old_stem, stem] :
        {std::pair("pytorch_model", "model"), std::pair("adapter_model", "adapter_model")}) {
     const std::string single = std::string(old_stem) + ".bin", index = single + ".index.json";
-    const bool whole = is_there(folder / single);
-    if (!whole && !is_there(folder / index)) continue;
+    const bool whole = entry_exists(folder / single);
+    if (!whole && !entry_exists(folder / index)) continue;
     for (const char* end : {".safetensors", ".safetensors.index.json"})
-      if (is_there(folder / (stem + std::string(end))))
+      if (entry_exists(folder / (stem + std::string(end))))
         throw Error(Error::Kind::invalid_request, stem + std::string(end),
                     "is there already; nothing is to be converted");
     if (whole) return {.stem = stem, .index = "", .names = {single}};

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "tenon/checkpoint/gguf.h"
@@ -16,6 +15,7 @@
 #include "tenon/checkpoint/gguf_writer.h"
 #include "tenon/core/error.h"
 #include "tenon/core/finite.h"
+#include "tenon/io/file.h"
 #include "tenon/io/json_fwd.h"
 #include "tenon/model/any_family.h"
 #include "tenon/model/files.h"
@@ -123,8 +123,7 @@ QuantizeReport export_gguf(std::span<const Family> families, const std::filesyst
                            const std::filesystem::path& target, std::string_view type, Pool& pool,
                            const QuantizeProgress& progress = {}) {
   const DType wanted = detail::gguf_type_named(type);
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(target, ignored)))
+  if (entry_exists(target))
     throw Error(Error::Kind::invalid_request, file_name_of(target), "exists already; name a new file");
   const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either
   detail::refuse_codes(files);

@@ -23,7 +23,7 @@ TENON_INLINE void check_target(const std::filesystem::path& target, const std::f
   if (std::filesystem::equivalent(target, source, ignored)) refuse("is the model's own folder; name a new one");
   for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
     for (const char* each : names) {
-      if (std::filesystem::exists(std::filesystem::symlink_status(target / each, ignored))) {
+      if (entry_exists(target / each)) {
         refuse("has a model already (" + std::string(each) + "); name a new folder");
       }
     }
@@ -96,7 +96,7 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
   std::vector<NewFile> files;
   std::error_code ignored;
   for (const char* name : kCopiedFiles) {
-    if (!std::filesystem::exists(std::filesystem::symlink_status(source / name, ignored))) continue;
+    if (!entry_exists(source / name)) continue;
     std::string text = read_text_file(source / name, kLargest);
     if (!stays_quantised && std::string_view(name) == "config.json") text = without_quantization(text);
     files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
