@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(core_hash)
 
 using namespace tenon;
 
-// Recorded values: fingerprints must not change between builds.
+// Fingerprints must not change between builds, so the hashes must keep these values.
 BOOST_AUTO_TEST_CASE(known_answers) {
   BOOST_TEST(mix64(0) == 0U);
   BOOST_TEST(mix64(0x9e3779b97f4a7c15U) == 0xe220a8397b1dcdafU);  // the first output of SplitMix64 with seed 0

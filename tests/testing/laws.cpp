@@ -1,4 +1,4 @@
-// The built-in policies obey the laws. For each law there is a policy here that breaks it: a law must be able to fail.
+// The built-in policies obey the laws. For each law a policy here breaks it, which shows that the law can fail.
 #include "tenon/testing/laws.h"
 
 #include <boost/test/unit_test.hpp>
@@ -111,11 +111,11 @@ struct Halfway : LedgerOf {  // keeps a part of a request that did not fit
     return false;
   }
 };
-struct Unlimited : LedgerOf {  // ignores the model's positions
+struct Understates : LedgerOf {  // says less than one sequence can hold
   using LedgerOf::LedgerOf;
   int capacity_tokens() const { return 32; }
 };
-struct Shrinks : LedgerOf {  // says what is free for what one sequence can hold
+struct Shrinks : LedgerOf {  // the capacity shrinks with the free tokens
   using LedgerOf::LedgerOf;
   int capacity_tokens() const { return std::min(LedgerOf::capacity_tokens(), std::max(1, free_tokens())); }
 };
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(cache_laws<WithLedger<Leaks>>(), "release gives everything back"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Boasts>>(), "what free_tokens promises"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Halfway>>(), "all or nothing"));
-  BOOST_TEST(breaks(cache_laws<WithLedger<Unlimited>>(), "beyond the capacity"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Understates>>(), "beyond the capacity"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Shrinks>>(), "capacity_tokens never changes"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Moves>>(), "tokens stay as they were written"));
   BOOST_TEST(breaks(window_laws<NeverPasses>(), "grow to the capacity by ones"));

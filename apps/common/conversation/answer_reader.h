@@ -14,7 +14,7 @@ struct AnswerPart {
   enum class Kind { reasoning, text, call, arguments };
   Kind kind;
   std::string text;  // call: the function's name; arguments: the next piece of their JSON
-  int call = 0;      // number of the call; call, arguments
+  int call = 0;      // index of the call in the answer; for call and arguments
 };
 
 struct AnswerStyle {

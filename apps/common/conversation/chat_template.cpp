@@ -17,7 +17,7 @@ using tenon::Error;
 using tenon::OrderedJson;
 using tenon::chat::Conversation;
 
-// Words that no template contains.
+// Words that no template contains. If they are in a rendered text, the template shows the field that held them.
 const std::string kWord = "Qzvxtrial", kOther = "Wkjyother", kCalled = "Xwqjcalled";
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
@@ -38,7 +38,7 @@ OrderedJson trial_call() {
                             R"(", "arguments": {"a": "b"}}}])");
 }
 
-// Contents that are lists of text parts as one text, or the other way round.
+// Converts the contents of messages. parts: one text becomes a list of text parts; otherwise a list becomes one text.
 void convert_contents(OrderedJson& messages, bool parts) {
   for (OrderedJson& each : messages) {
     const auto content = each.find("content");
@@ -151,7 +151,7 @@ void ChatTemplate::replace_developer(OrderedJson& messages) {
     if (each["role"] == "developer") each["role"] = "system";
 }
 
-// Rewrites calls as the model would write them, and their results as texts of the user.
+// Rewrites calls as texts that the model would write, and their results as messages of the user.
 void ChatTemplate::replace_tool_turns(OrderedJson& messages, const ToolStyle& style) {
   OrderedJson out = OrderedJson::array();
   bool results = false;  // the last message holds results of calls
@@ -176,7 +176,7 @@ void ChatTemplate::replace_tool_turns(OrderedJson& messages, const ToolStyle& st
   messages = std::move(out);
 }
 
-// The tools as a part of the system message, or of the user's where the template shows no system message.
+// Writes the tools into the system message, or into the user's if the template shows no system message.
 void ChatTemplate::tell_tools(Conversation& conversation, const Traits& traits) {
   const std::string told = tool_prompt(traits.tools, conversation.tools);
   OrderedJson& messages = conversation.messages;

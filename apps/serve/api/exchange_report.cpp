@@ -82,7 +82,7 @@ void Exchange::log(const Usage& usage) const {
   serving_.log.write(line);
 }
 
-// LoRAX's, in milliseconds.
+// Adds the headers that LoRAX sends. Times are in milliseconds. whole: the answer is complete, so totals are known.
 void Exchange::add_headers(HttpResponse& response, bool whole) const {
   const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
   response.set_header("x-compute-type", model_->settings().model.device);

@@ -53,8 +53,8 @@ class NoCacheLedger {
 template <class E>
 struct NoCacheView {
   using Element = E;
-  std::byte* storage = nullptr;         ///< [tiles of the step, heads] of tiles
-  const std::int32_t* table = nullptr;  ///< [sequence_count, 2]: tiles before those of a sequence, and of its own
+  std::byte* storage = nullptr;         ///< tiles of the step: for each sequence [heads, its number of tiles]
+  const std::int32_t* table = nullptr;  ///< [sequence_count, 2]: number of tiles before the sequence, and of its own
   std::size_t tile_stride = 0;          ///< in bytes
   int heads = 0;
   TileParts<E> parts;

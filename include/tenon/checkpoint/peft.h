@@ -49,24 +49,24 @@ struct PeftFactors {
   }
 };
 
-/// The vector of IA3 for one module.
+/// The vector by which IA3 multiplies the inputs or the outputs of one module.
 struct PeftScale {
   std::size_t module = 0;               ///< index into the modules given to PeftAdapter::open
   const TensorInfo* factors = nullptr;  ///< [1, inputs] or [outputs, 1]
-  bool of_inputs = false;               ///< the factors are of the inputs; false: of the outputs
+  bool of_inputs = false;               ///< true: multiplies the inputs; false: the outputs
 };
 
 /// Changes of the embedding or the head.
 struct PeftTable {
   bool head = false;
-  /// Low-rank update of the table, [vocab, width]: of the embedding (A B)^T, with A [rank, vocab] and B [width, rank].
-  /// a is null where there is none.
+  /// Low-rank update, which adds a matrix [vocab, width] to the table. For the embedding the matrix is scale * (B A)^T,
+  /// with A [rank, vocab] and B [width, rank]. `update.a` is null if the table has no such update.
   PeftFactors update = {};
-  const TensorInfo* rows = nullptr;       ///< [vocab, width] or [tokens, width], in place of the model's rows; or null
-  std::vector<std::int32_t> tokens = {};  ///< ids of `rows`; empty: all
+  const TensorInfo* rows = nullptr;       ///< replace rows of the model: [vocab, width] or [tokens, width]; null: none
+  std::vector<std::int32_t> tokens = {};  ///< the token of each of `rows`; empty: `rows` has all tokens
 };
 
-/// A vector of the adapter's own in place of one of the model's.
+/// A vector of the adapter that replaces one of the model.
 struct PeftReplacement {
   std::string name;                    ///< key of PeftBase::vectors
   const TensorInfo* tensor = nullptr;  ///< as long as that vector
@@ -163,8 +163,9 @@ class PeftAdapter {
   void read_a_floats(const PeftFactors& factors, std::span<float> out) const;
   void read_b_floats(const PeftFactors& factors, std::span<float> out) const;
 
-  /// Identifies the effect of the adapter on the model, for caches of results computed under it. Two digests are equal
-  /// if and only if modules, ranks, scales, types and values are equal; other fields of the config do not count.
+  /// A hash of everything in the adapter that changes the model's results. Caches use it to tell adapters apart. Two
+  /// digests are equal if and only if modules, ranks, scales, types and values are equal. Other fields of the config
+  /// are not hashed.
   /// Format: "sha256:" and 64 hexadecimal digits. Reads all tensors. Errors as for `read`.
   std::string digest() const;
 

@@ -65,16 +65,16 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-/// A view that is chosen at run time among `Alternatives`: one for each element of KvType, or of each cache with each
-/// element (AnyElementView).
+/// A view that is one of several, chosen at run time (AnyElementView). `Alternatives` has a type for each element of
+/// KvType, or for each cache with each element.
 template <class V>
 concept ChoosesElement = requires {
   typename V::Alternatives;
 };
 
-/// The device's side of a cache: trivially copyable. `sequence` is a SequenceRows::slot: slot i is element i of the
-/// `rows` that CachePolicy's `view` was given. Ops may have several SequenceRows of one slot, so it is no index into
-/// their batch. Tile t holds positions 16 t to 16 t + 15.
+/// The device's side of a cache: trivially copyable. Tile t holds positions 16 t to 16 t + 15. `sequence` is a slot
+/// (SequenceRows::slot): slot i is element i of the `rows` that CachePolicy's `view` received. It is no index into the
+/// batch of an op, which may have several SequenceRows of one slot.
 template <class V>
 concept CacheView = std::is_trivially_copyable_v<V> &&
     (ChoosesElement<V> ||
@@ -146,25 +146,25 @@ concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, Se
   { ledger.clear_copies() } -> std::same_as<void>;
 };
 
-/// Refinement: frees the positions before the window of every later row, or reuses them for the same sequence. `trim`
-/// says that no later row sees positions below `before`. `held_at_most` is the number of tokens that a text of `tokens`
-/// needs room for at once.
+/// Refinement: frees the positions that the model's window has passed, or reuses them for the same sequence. `trim`
+/// says that no later row sees positions below `before`. `held_at_most` is the largest number of tokens that the cache
+/// holds at once for a text of `tokens` tokens.
 template <class L>
 concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, int before, int tokens) {
   { ledger.trim(seq, before) } -> std::same_as<void>;
   { state.held_at_most(tokens) } -> std::convertible_to<int>;
 };
 
-/// Refinement: takes room back that wrong guesses had. After `shrink(seq, tokens)` a sequence has room for its first
-/// `tokens` tokens alone, and these stay as they are. No token that was published or forked is taken back.
+/// Refinement: frees the room of wrong guesses. After `shrink(seq, tokens)` a sequence has room for its first `tokens`
+/// tokens alone, and these stay as they are. Tokens that were published or forked are never freed by it.
 template <class L>
 concept ShrinksSequences = CacheLedger<L> && requires(L ledger, SeqId seq, int tokens) {
   { ledger.shrink(seq, tokens) } -> std::same_as<void>;
 };
 
 /// Refinement: one of several ledgers, chosen at run time (AnyLedger), with the hooks of all of them. `fork` and
-/// `shrink` are called only if `forks` and `shrinks` say that the chosen ledger has them. Where it lacks another hook,
-/// that hook does nothing: it finds no prefix, has no copies to make, and `held_at_most` is its argument.
+/// `shrink` are called only if `forks` and `shrinks` return true: the chosen ledger has them. Its other missing hooks
+/// do nothing: `match` finds no prefix, `copies` is empty, and `held_at_most` returns its argument.
 template <class L>
 concept ChoosesLedger = ReusesPrefixes<L> && ForksSequences<L> && TrimsSequences<L> && ShrinksSequences<L> &&
     requires(const L& state) {
@@ -198,15 +198,15 @@ concept LaysOutBlocks = requires(const KvShape& shape, int tokens) {
   { P::block_layout(shape, tokens) } -> std::same_as<BlockLayout>;
 };
 
-/// Refinement: the number of tokens that one sequence fills at most, however long its text gets. Without it, the
-/// model's positions. The engine sizes its default cache by it.
+/// Refinement: the largest number of tokens that the cache holds of one sequence, however long its text gets. Without
+/// it, the number of the model's positions. It decides the size of the engine's default cache.
 template <class P>
 concept BoundsSequences = requires(const KvShape& shape) {
   { P::sequence_tokens(shape) } -> std::convertible_to<int>;
 };
 
-/// Refinement: one of several caches, chosen at run time by the shape's kind. `keeps` is the chosen one's keeps_tokens;
-/// the constant keeps_tokens is not read then.
+/// Refinement: one of several caches, chosen at run time by KvShape::kind. `keeps` returns keeps_tokens of the chosen
+/// cache. The engine calls it in place of the constant keeps_tokens.
 template <class P>
 concept ChoosesCache = requires(const KvShape& shape) {
   { P::keeps(shape) } -> std::same_as<bool>;
@@ -249,15 +249,15 @@ concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const flo
   { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;
 };
 
-/// EncodesBlocks with the range of the whole matrix, for a format with one scale for all of it. Every block is read
-/// twice.
+/// As EncodesBlocks, but `encode` also takes the range of the whole matrix, for a format with one scale for a matrix.
+/// Every block is read twice: once to find the range.
 template <class P>
 concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows,
                                     std::span<std::byte> packed, const ValueRange& range) {
   { P::encode(shape, first_row, rows, packed, range) } -> std::same_as<void>;
 };
 
-/// Stores a matrix and encodes it, in blocks or with its range. `at` returns each weight to within a quarter of the
+/// Stores a matrix and encodes it, with or without its range. `at` returns each weight to within a quarter of the
 /// largest magnitude of its row, or of the matrix if `encode` takes its range.
 template <class P>
 concept WeightPolicy = StoresMatrix<P> &&(EncodesBlocks<P> || EncodesWithRange<P>);
@@ -302,8 +302,9 @@ concept OnTensorCores = requires {
   requires V::on_tensor_cores;
 };
 
-/// Refinement of the view: products read activations in the type `Operand`, an OperandTiles (core/operand_tiles.h). The
-/// ops before the product round to it. A device without such ops refuses the format.
+/// Refinement of the view: products read their activations as an `Operand`, which is an OperandTiles
+/// (core/operand_tiles.h). The ops before a product round to its elements. A device without such ops refuses the
+/// format.
 template <class V>
 concept NamesOperand = requires {
   typename V::Operand;
@@ -361,7 +362,8 @@ concept LearnsTexts = DraftPolicy<P> && requires(P p, const DraftState& state) {
 
 // ---- Attention<P>: the algorithm, and hooks that are const, pure and thread-safe; formula: ops/attention.h.
 
-/// Refinement: returns the new score of a visible key for a query head. `score` is scale * q . k. -infinity hides it.
+/// Refinement: returns the new score of a visible key for a query head. `score` is scale * q . k. -infinity hides a
+/// key.
 template <class P>
 concept ScoresKeys = requires(const P policy, int query_position, int key_position, int head, float score) {
   { policy.score(query_position, key_position, head, score) } -> std::same_as<float>;
@@ -398,7 +400,7 @@ struct HookNames {
 template <class P>
 struct WithHookNames : P, HookNames {};
 
-// Without this check, the kernels would ignore a member that has a hook's name and another signature, or convert their
+// Every member with a hook's name has the hook's signature. Kernels would ignore another one, or convert their
 // arguments for it. Overloads and templates need only be callable with a hook's types. In a final class, private
 // members, templates and overloads are not found.
 template <class P>
@@ -417,8 +419,8 @@ concept HooksFit = !requires {
 
 }  // namespace detail
 
-/// A tag for which a device has an overload of the op `attention`, or a variant. The engine takes a policy with members
-/// as a value. `materialises_scores` says whether memory is quadratic in the length, or linear.
+/// A variant, or a tag that selects an overload of the device's op `attention`. A policy with members is passed to the
+/// engine as a value. `materialises_scores`: memory is quadratic in the length of the text; false: linear.
 template <class P>
 concept AttentionPolicy = std::is_trivially_copyable_v<P> &&
     (std::is_empty_v<P> || CarriesValues<P>)&&detail::HooksFit<P>&& requires {

@@ -22,9 +22,9 @@ concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.must_end() } -> std::same_as<bool>;
 };
 
-/// Refinement: knows how many tokens can still end a text, for Options::finish_within_budget. The words of mask_within
-/// are those of mask(), without the tokens after which `tokens` tokens, itself included, cannot end the text. From then
-/// on must_end() obeys the number that was given last.
+/// Refinement: knows how many tokens can still end a text, for Options::finish_within_budget. `tokens` is the number of
+/// tokens that the text may still have, the next one included. mask_within() allows a token if mask() does and the text
+/// can end within that number. After it, must_end() also obeys the number that was given last.
 template <class C>
 concept CountsTokens = TokenConstraint<C> && requires(C& c, int tokens) {
   { c.mask_within(tokens) } -> std::convertible_to<std::span<const std::uint32_t>>;

@@ -97,9 +97,9 @@ struct Int4Quads {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
-/// An int8 copy of a matrix, for kernels that round activations too. Let these round x to y. Then the sum of w x of the
-/// matrix itself, in any order and rounding of its kernels, differs from their sum over the copy by at most
-/// errors[row] * |x|_1 + lengths[row] * |x - y|_2.
+/// An int8 copy of a matrix, for kernels that also round activations x to values y. `errors` and `lengths` bound
+/// the difference between two sums of a row: that of w x over the matrix itself, in the order and rounding of any of
+/// its kernels, and that of w y over the copy. The bound is errors[row] * |x|_1 + lengths[row] * |x - y|_2.
 struct Int8Approximation {
   Int8Quads panels;
   const float* errors = nullptr;   ///< [panels, 16]
@@ -114,7 +114,7 @@ struct BFloat16Pairs {
   TENON_HD int pairs() const { return (cols + 1) / 2; }
 };
 
-/// The same in the order of sums of AMX's tiles, a numeric class of its own.
+/// The same codes, but summed in the order of AMX's tiles, which is a numeric class of its own.
 struct BFloat16Blocks {
   const bfloat16* codes = nullptr;  ///< [panels, ceil(cols / 2), 16, 2]; 0 after cols
   int rows = 0, cols = 0;

@@ -57,12 +57,13 @@ struct CpuTuning {
   /// thread, 8 us on two.
   double single_thread_low_rank_work = 16e3;
 
-  /// Exact panels that a top-k candidate search may read for one row: at least `least_exact_panels`, or the matrix over
-  /// `exact_panel_share`. EPYC 9004, 2 cores, 50,257 x 768 of float32: a panel takes 3 to 6 us for one row, 1.6 to 1.9
-  /// among many; a whole pass 3.2 ms for one row, 0.35 ms a row among many.
+  /// Most exact panels that a search among top-k candidates reads for one row. The limit is the larger of
+  /// `least_exact_panels` and the matrix's number of panels / `exact_panel_share`. EPYC 9004, 2 cores, 50,257 x 768 of
+  /// float32: a panel takes 3 to 6 us for one row, 1.6 to 1.9 among many; a whole pass takes 3.2 ms for one row, 0.35
+  /// ms a row among many.
   int least_exact_panels = 32, exact_panel_share = 16;
-  /// Panels read beyond the wanted logits before a search judges whether it would exceed that limit. Not
-  /// measured.
+  /// Panels that a search reads, beside one for each wanted logit, before it estimates whether it would exceed that
+  /// limit. Not measured.
   int exact_panels_to_judge = 8;
 
   /// Same on every family: kernels use it at compile time. Xeon of the fifth generation: 8 to 24 do equally well.
@@ -70,8 +71,8 @@ struct CpuTuning {
   /// Lines that products of integers and of bfloat16 pairs prefetch, over all panels of a tile. EPYC 9004, 2304 x 768,
   /// int8: 12 tokens, 2 panels 0.88 of the peak, 0.60 without; 6 tokens, 4 panels 0.69, 0.46 without.
   static constexpr int dot_prefetch_lines = 128;
-  /// Hidden rows whose top-k logits are found in one pass: with residual rows 64 KiB of logits a thread. Not
-  /// measured.
+  /// Most hidden rows whose top-k logits are found in one pass over the head. Each may have a residual row
+  /// (QuantisedRows). A thread then needs 2 * 128 rows of 64 logits, 64 KiB. Not measured.
   static constexpr int top_k_rows = 128;
 };
 

@@ -24,14 +24,14 @@ namespace tenon {
 
 /// How a service runs a request.
 struct SubmitOptions {
-  /// When the answer ends, with the reason `deadline` and its tokens so far. Schedulers see the earliest of this time,
-  /// `timeout` and Options::deadline.
+  /// At this time the answer ends with the reason `deadline` and its tokens so far. Schedulers see the earliest of this
+  /// time, `timeout` and Options::deadline.
   TimePoint deadline = TimePoint::max();
-  Clock::duration timeout{};  ///< the same as a time from now on; 0: none
+  Clock::duration timeout{};  ///< a deadline as a duration from submit on; 0: none
   /// How long submit waits for room among the adapters, where all are in use; 0: not at all. In a callback of the same
   /// service it counts as 0: the wait would stop the steps that make room.
   Clock::duration adapter_wait{};
-  std::function<bool()> wanted = {};  ///< ends that wait when it is false; asked some times a second; empty: true
+  std::function<bool()> wanted = {};  ///< false ends that wait; called several times a second; empty: always true
   EventCallback on_event = {};        ///< gets every event, on the service's thread: it must not block
 };
 
@@ -104,19 +104,22 @@ class Service {
     return AnswerStream(inbox_, std::move(answer));
   }
 
-  /// Takes an open request (AnswerStream::id) out, so that another service or process goes on with it. Its stream gives
-  /// the events of all tokens of the snapshot, and then an end with the reason `moved`. Waits for a step. Errors: as
-  /// Engine::snapshot, and then the request goes on here; invalid_request, `request`, if it is not open; in a callback.
+  /// Removes an open request (AnswerStream::id) from this service and returns it, so that another service or process
+  /// can continue it. Its stream gives the events of all tokens of the snapshot, and then an end with the reason
+  /// `moved`. Waits for a step. Errors: those of Engine::snapshot, after which the request continues here;
+  /// invalid_request, `request`, if it is not open; any error in a callback.
   Snapshot snapshot(RequestId request) requires MovesRequests<E> {
     return take_out<Snapshot>(request, [](const E& engine, RequestId id) { return engine.snapshot(id); });
   }
-  /// Likewise, without the request itself, which may hold code: the caller makes it again, with Request::begun.
+  /// The same for a request that holds code: returns its progress alone. The caller makes the request again, with the
+  /// progress as Request::begun.
   AnswerProgress take_progress(RequestId request) requires MovesRequests<E> {
     return take_out<AnswerProgress>(request, [](const E& engine, RequestId id) { return engine.progress(id); });
   }
-  /// Goes on where a snapshot was taken: the stream gives the events after those of the snapshot, the same as there.
-  /// `make` makes its constraint. Waits for a step. Errors: as submit() and request_of(); invalid_request,
-  /// `fingerprint` or `adapters`, where this engine, or an adapter here, has other contents; in a callback.
+  /// Continues a request from a snapshot. The stream gives the events after those of the snapshot, the same as if it
+  /// had not moved. `make` makes its constraint. Waits for a step. Errors: those of submit() and request_of();
+  /// invalid_request, `fingerprint` or `adapters`, if this engine, or an adapter here, has other contents; in a
+  /// callback.
   AnswerStream restore(const Snapshot& snapshot, SubmitOptions options = {},
                        const ConstraintMaker& make = {}) requires MovesRequests<E> {
     Request request = request_of(snapshot, make);

@@ -1,4 +1,4 @@
-// Reads a body of the routes for embeddings, classes and ranks: what the engine is asked, and who writes the answer.
+// Parses the bodies of the routes for embeddings, classes and ranks into requests for the engine.
 #pragma once
 #include <string_view>
 
@@ -7,7 +7,8 @@
 
 namespace serve {
 
-// ApiError or tenon::Error where the request is refused; no_head where the model lacks what the route needs.
+// One function for each route. The result has the requests for the engine and the writer of the answer. Throws ApiError
+// or tenon::Error if the request is refused, with the kind no_head if the model lacks what the route needs.
 Asked embeddings_asked(Model& model, std::string_view body);
 Asked embed_asked(Model& model, std::string_view body);
 Asked classify_asked(Model& model, std::string_view body);

@@ -23,7 +23,7 @@ struct AnyWrite {
   void operator()(std::span<std::byte>) const {}
 };
 
-// DevicePolicy's `put` and `fetch` for values of one type.
+// A part of DevicePolicy: `put` and `fetch` take values of the type T.
 template <class D, class T>
 concept MovesValues = requires(D& device, std::span<const T> few, const T* values, std::size_t count) {
   { device.put(few) } -> std::same_as<const T*>;
@@ -33,11 +33,11 @@ concept MovesValues = requires(D& device, std::span<const T> few, const T* value
 }  // namespace detail
 
 /// Memory and data movement of a device. `allocate` returns zeroed memory; Memory{} has no bytes. `write` in
-/// `fill(memory, write)` writes the bytes on the host, which go to the device's memory. `begin_step` may return while
-/// the previous step runs. It waits for the end of the step before that one, and drops what was `put` for it. `put`
-/// returns where kernels of this step read the host's values. `fetch` returns where the host reads the device's, valid
-/// until the next call. These three are templates: `put` and `fetch` take any trivially copyable type, `fill` any
-/// function. `pool` are the host's threads, `threads` their number.
+/// `fill(memory, write)` writes the bytes on the host, which are then copied to the device's memory. `begin_step` may
+/// return while the previous step runs. It waits for the end of the step before that one, and drops what was `put` for
+/// it. `put` returns where kernels of this step read the host's values. `fetch` returns where the host reads the
+/// device's, valid until the next call. These three are templates: `put` and `fetch` take any trivially copyable type,
+/// `fill` any function. `pool` are the host's threads, `threads` their number.
 template <class D>
 concept DevicePolicy = requires {
   typename D::Memory;
@@ -58,8 +58,8 @@ concept DevicePolicy = requires {
   { state.threads() } -> std::convertible_to<int>;
 };
 
-/// Refinement: the device is constructed from its Options, whose `threads` are EngineOptions::threads. Without it, by
-/// default.
+/// Refinement: the device is constructed from its Options, whose `threads` are EngineOptions::threads. Without it, the
+/// device is default-constructed.
 template <class D>
 concept TakesOptions = requires(typename D::Options options) {
   options.threads = 0;
@@ -78,41 +78,41 @@ concept RunsAsynchronously = requires {
   requires D::runs_asynchronously;
 };
 
-/// Refinement: starts what was launched so far, whether or not a thread waits for it.
+/// Refinement: `flush` starts the kernels that were launched so far, even if no thread waits for them.
 template <class D>
 concept Flushes = requires(D& device) {
   device.flush();
 };
 
-/// Refinement: counts the bytes that it has allocated (Engine::device_memory). Without it, 0.
+/// Refinement: `memory_use` returns the number of allocated bytes. Without it, Engine::device_memory returns 0.
 template <class D>
 concept CountsMemory = requires(const D& device) {
   device.memory_use();
 };
 
-/// Refinement: a number of the hardware. Formats and attentions on tensor cores need it: their bits depend on it, and
-/// an engine's fingerprint has it.
+/// Refinement: `architecture` returns a number that identifies the kind of hardware. Formats and attentions on tensor
+/// cores need it, because their bits depend on the hardware. It is then part of an engine's fingerprint.
 template <class D>
 concept NamesArchitecture = requires(const D& device) {
   { device.architecture() } -> std::convertible_to<std::uint64_t>;
 };
 
-/// Refinement: `begin_step` takes the number of rows of the step minus that of its sequences.
+/// Refinement: `begin_step` takes the number of rows of the step minus its number of sequences.
 template <class D>
 concept CountsPromptRows = requires(D& device, int rows) {
   device.begin_step(rows);
 };
 
-/// Refinement: the device takes up to `rows_together` rows at once. Its ops find the rows of an adapter in tiles of at
-/// most that many rows (AdapterGroups::tiles). Rows of a sequence come in tiles of as many queries (BatchView::tiles);
-/// a row has one query for each head that shares its keys.
+/// Refinement: the device's ops process rows in tiles. A tile of AdapterGroups::tiles has at most `rows_together` rows
+/// of one adapter. A tile of BatchView::tiles has rows of one sequence, with at most `rows_together` queries. A row has
+/// one query for each head that shares its keys.
 template <class D>
 concept TilesRows = requires {
   { D::rows_together } -> std::convertible_to<int>;
 };
 
-/// Refinement of a device or an attention: queries of a tile of BatchView::tiles, in place of `rows_together`. The
-/// attention's number takes precedence.
+/// Refinement of a device or an attention: the largest number of queries in a tile of BatchView::tiles, in place of
+/// `rows_together`. If both have one, that of the attention counts.
 template <class T>
 concept TilesQueries = requires {
   { T::queries_together } -> std::convertible_to<int>;
