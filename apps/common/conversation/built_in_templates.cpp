@@ -27,7 +27,7 @@ constexpr std::string_view kMistral = R"({{ bos_token }}{% for message in messag
 constexpr std::string_view kLlama2 = R"({% set folds = messages[0]['role'] == 'system' %}
 {%- for message in (messages[1:] if folds else messages) %}
 {%- if message['role'] not in ['user', 'assistant'] %}
-{{- raise_exception('no turn for role ' + message['role'] + ' but for one system message at the front') }}
+{{- raise_exception('no turn for role ' + message['role'] + ': roles are user, assistant, and system in the first message alone') }}
 {%- elif (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
 {{- raise_exception('roles must alternate user, assistant, ... after one system message at most') }}{% endif %}
 {%- set content = '<<SYS>>\n' + messages[0]['content'] + '\n<</SYS>>\n\n' + message['content'] if loop.first and folds else message['content'] %}

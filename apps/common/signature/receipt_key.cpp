@@ -40,8 +40,8 @@ using Context = std::unique_ptr<EVP_MD_CTX, Free>;
 // Refuses keys with a password. Without this function OpenSSL would ask for the password at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
-// read: PEM_read_bio_PrivateKey or PEM_read_bio_PUBKEY. what: the error text if `read` finds no key in the file. how: the
-// end of error texts, which says how to make a key.
+// read: PEM_read_bio_PrivateKey or PEM_read_bio_PUBKEY. what: the error text if `read` finds no key in the file.
+// how: the end of error texts, which says how to make such a file.
 template <class Read>
 std::shared_ptr<EVP_PKEY> read_key(const std::string& flag, const std::filesystem::path& file, Read read,
                                    const std::string& what, const char* how) {

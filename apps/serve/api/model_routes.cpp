@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "serve/api/adapter_name.h"
 #include "serve/api/anthropic/messages_request.h"
 #include "serve/api/asked.h"
 #include "serve/api/body.h"
@@ -11,6 +10,7 @@
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_request.h"
 #include "serve/api/openai/chat_fields.h"
+#include "serve/api/requested_adapters.h"
 #include "serve/api/routes.h"
 #include "serve/api/writer.h"
 #include "tenon/engine/prepared_request.h"

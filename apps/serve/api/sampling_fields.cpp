@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "serve/api/adapter_name.h"
 #include "serve/api/api_error.h"
 #include "serve/api/generation_defaults.h"
+#include "serve/api/requested_adapters.h"
 #include "serve/api/response_format.h"
 #include "serve/text.h"
 

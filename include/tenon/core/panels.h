@@ -97,9 +97,9 @@ struct Int4Quads {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
-/// An int8 copy of a matrix, for kernels that also round activations x to values y. `errors` and `lengths` bound
-/// the difference between two sums of a row: that of w x over the matrix itself, in the order and rounding of any of
-/// its kernels, and that of w y over the copy. The bound is errors[row] * |x|_1 + lengths[row] * |x - y|_2.
+/// An int8 copy of a matrix, for kernels that also round activations x to values y. Such a kernel sums w y over the
+/// copy. The matrix's own kernels sum w x, in any order and rounding. The two sums of a row differ by at most
+/// errors[row] * |x|_1 + lengths[row] * |x - y|_2.
 struct Int8Approximation {
   Int8Quads panels;
   const float* errors = nullptr;   ///< [panels, 16]

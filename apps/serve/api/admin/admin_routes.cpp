@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <string>
 
-#include "serve/api/adapter_name.h"
 #include "serve/api/body.h"
 #include "serve/api/handle.h"
 #include "serve/api/ignored_fields.h"
+#include "serve/api/requested_adapters.h"
 #include "serve/api/routes.h"
 #include "serve/fetch/adapter_reference.h"
 #include "serve/text.h"

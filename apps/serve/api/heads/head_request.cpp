@@ -4,10 +4,10 @@
 #include <cctype>
 #include <limits>
 
-#include "serve/api/adapter_name.h"
 #include "serve/api/api_error.h"
 #include "serve/api/body.h"
 #include "serve/api/request_fields.h"
+#include "serve/api/requested_adapters.h"
 #include "serve/text.h"
 
 namespace serve {

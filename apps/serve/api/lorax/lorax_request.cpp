@@ -4,13 +4,13 @@
 #include <limits>
 #include <utility>
 
-#include "serve/api/adapter_name.h"
 #include "serve/api/api_error.h"
 #include "serve/api/body.h"
 #include "serve/api/generation_defaults.h"
 #include "serve/api/openai/chat_fields.h"
 #include "serve/api/openai/openai_request.h"
 #include "serve/api/request_fields.h"
+#include "serve/api/requested_adapters.h"
 #include "serve/api/response_format.h"
 #include "serve/api/sampling_fields.h"
 #include "tenon/io/fields.h"

@@ -1,4 +1,4 @@
-#include "serve/api/adapter_name.h"
+#include "serve/api/requested_adapters.h"
 
 #include <algorithm>
 #include <optional>
@@ -54,7 +54,7 @@ void add_use(Uses& uses, const std::string& name, float weight, const std::strin
   if (!names_base(name, naming.context)) uses.push_back({naming.of(name, field), weight});
 }
 
-// Before any name is looked up.
+// Called before any name is looked up, so that a long list costs no look-ups.
 void check_count(const RequestFields& f, const char* field, std::size_t count) {
   if (count > tenon::kMostAdapters)
     f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
@@ -66,7 +66,7 @@ Uses by_name(const RequestFields& f, const std::string& field, const Naming& nam
   return uses;
 }
 
-// mistral.rs: all of these names together.
+// The list of mistral.rs: the sum of all adapters that it names.
 Uses by_list(const RequestFields& f, const Naming& naming) {
   Uses uses;
   const Json* const value = f.find("adapters");
@@ -112,7 +112,7 @@ Uses by_scales(const RequestFields& f, const Naming& naming, UnknownFields& unkn
   return uses;
 }
 
-// vLLM's object, whose path must be the name: files of a request's choice are not read.
+// The object of vLLM. Its path must be the name, because a request must not choose which files are read.
 Uses by_request(const RequestFields& f, const Naming& naming, UnknownFields& unknown) {
   const Json* const value = f.find("lora_request");
   if (!value || value->is_string()) return by_name(f, "lora_request", naming);
@@ -122,14 +122,14 @@ Uses by_request(const RequestFields& f, const Naming& naming, UnknownFields& unk
   if (!path) path = request.string("path");
   if (!name && !path) request.refuse("lora_name", "is missing");
   if (name && path && *name != *path) {
-    request.refuse("lora_path", "must be the name: POST /v1/load_lora_adapter gives a folder another one");
+    request.refuse("lora_path", "must be the name, as `lora_name`; POST /v1/load_lora_adapter gives a folder a name");
   }
   Uses uses;
   add_use(uses, name ? *name : *path, 1, "lora_request", naming);
   return uses;
 }
 
-// The engine makes a weighted sum of several adapters. The other strategies drop or elect values, which it does not do.
+// Takes the strategy `linear` alone, a weighted sum. The engine cannot drop or elect values, as other strategies do.
 Uses merged(const RequestFields& fields, const Naming& naming, UnknownFields& unknown) {
   const RequestFields f = *fields.object("merged_adapters", kMerged, unknown);
   const std::string strategy = f.string("merge_strategy").value_or("linear");
@@ -152,6 +152,7 @@ Uses merged(const RequestFields& fields, const Naming& naming, UnknownFields& un
   return uses;
 }
 
+// Adds what `field` names to what was found in other fields. Refused if both name adapters, and not the same.
 void take(NamedAdapters& found, Uses uses, const RequestFields& f, const std::string& field) {
   if (uses.empty()) return;
   const std::string& name = f.name_of(field);
@@ -179,8 +180,8 @@ void check_adapter_name(const std::string& name, const std::string& param, std::
   if (reference && (source.empty() || !reference->remote() || reference->source == source)) return;
   throw ApiError(ApiError::Kind::bad_adapter_name,
                  "`" + param +
-                     "` must be the name of a model or adapter: one or two words of letters, digits, '.', '_' " +
-                     "and '-' with a slash between them, and perhaps '@' and a revision. Given: `" + shown(name) + "`",
+                     "` must be the name of a model or adapter: NAME or OWNER/NAME, of letters, digits, '.', '_' and " +
+                     "'-'; `@` and a revision may follow. Given: `" + shown(name) + "`",
                  param);
 }
 
@@ -188,7 +189,7 @@ NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects
                              UnknownFields& unknown) {
   NamedAdapters found;
   const Naming naming{context, source_in(objects, context)};
-  bool merges = false;
+  bool merges = false;  // an earlier object has merged_adapters
   for (const RequestFields* const f : objects) {
     Uses by_model = by_name(*f, "model", naming), by_id = by_name(*f, "adapter_id", naming);
     take(found, std::move(by_model), *f, "model");
@@ -198,7 +199,7 @@ NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects
     take(found, by_request(*f, naming, unknown), *f, "lora_request");
     if (!f->has("merged_adapters")) continue;
     Uses uses = merged(*f, naming, unknown);
-    if (!found.uses.empty() && !merges) {
+    if (!found.uses.empty() && !merges) {  // LoRAX's text, which calls merged_adapters `adapters`
       throw ApiError(ApiError::Kind::invalid, "at most one of `adapter_id` or `adapters` may be provided", found.field);
     }
     take(found, std::move(uses), *f, "merged_adapters");

@@ -1,4 +1,4 @@
-// Which adapters a request names. adapter_names.h: which folder a name stands for.
+// Reads from a request which adapters it names. AdapterNames finds their folders.
 #pragma once
 #include <initializer_list>
 #include <string>
