@@ -346,7 +346,7 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
 
 /// Guesses the tokens after a text, by `out.add`, from `state` alone. It is called on the engine's thread, at most once
 /// a step for each text that gets its next token. It is not asked before the first token, nor where the request's
-/// prediction or its constraint has guessed. Its time adds to the step's. Where it throws, the text gets no guesses
+/// prediction or its constraint has guessed. Its time adds to the step's. If it throws, the text gets no guesses
 /// from then on.
 template <class P>
 concept DraftPolicy = std::copyable<P> && std::default_initializable<P> &&

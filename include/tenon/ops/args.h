@@ -408,13 +408,13 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   head_best(device, best);
 };
 
-/// Refinement: the op low_rank, which engines need whose requests run under adapters.
+/// Refinement: the op low_rank. Engines need it if their requests may use adapters.
 template <class D>
 concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
   low_rank(device, updates);
 };
 
-/// Refinement: the op mixture, which families with experts need.
+/// Refinement: the op mixture. Families with experts need it.
 template <class D, class W>
 concept MixesExperts = requires(D& device, const MixtureArgs<W>& args) {
   mixture(device, args);
@@ -427,7 +427,7 @@ concept TabulatesExperts = requires(D& device, std::span<const ExpertParts<W, co
   { expert_table(device, experts) } -> std::same_as<typename D::Memory>;
 };
 
-/// Refinement: the op add_positions, which OPT 350M needs.
+/// Refinement: the op add_positions. OPT 350M needs it.
 template <class D>
 concept AddsPositions = requires(D& device, const AddPositionsArgs& args) {
   add_positions(device, args);

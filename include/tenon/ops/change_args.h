@@ -30,9 +30,9 @@ struct ChangeLogitsArgs {
   MatrixView<float> logits;           ///< [rows, vocab]
 };
 
-/// Refinement: the ops scale_rows, change_embeddings and change_logits. The device also applies LinearArgs::changes,
-/// and takes any rows of a step in a norm. Engines on other devices refuse adapters that need more than low-rank
-/// updates.
+/// Refinement: the ops scale_rows, change_embeddings and change_logits, for adapters that are more than low-rank
+/// updates. Engines on other devices refuse such adapters. The device's products also apply LinearArgs::changes, and
+/// its norms accept some of a step's rows.
 template <class D>
 concept ChangesProducts = requires(D& device, const ScaleRowsArgs& products, const ChangeLogitsArgs& head) {
   scale_rows(device, products);

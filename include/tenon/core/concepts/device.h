@@ -32,12 +32,13 @@ concept MovesValues = requires(D& device, std::span<const T> few, const T* value
 
 }  // namespace detail
 
-/// Memory and data movement of a device. `allocate` returns zeroed memory; Memory{} has no bytes. `write` in
-/// `fill(memory, write)` writes the bytes on the host, which are then copied to the device's memory. `begin_step` may
-/// return while the previous step runs. It waits for the end of the step before that one, and drops what was `put` for
-/// it. `put` returns where kernels of this step read the host's values. `fetch` returns where the host reads the
-/// device's, valid until the next call. These three are templates: `put` and `fetch` take any trivially copyable type,
-/// `fill` any function. `pool` are the host's threads, `threads` their number.
+/// Memory and data movement of a device. `allocate` returns zeroed memory; Memory{} has no bytes. In
+/// `fill(memory, write)`, `write` writes the bytes on the host, which are then copied to the device's memory.
+/// `begin_step` may return while the previous step runs. It waits for the end of the step before that one, and frees
+/// what was `put` for it. `put` makes values of the host readable for kernels of this step, and returns their address.
+/// `fetch` makes values of the device readable for the host, and returns their address, valid until the next call.
+/// These three are templates: `put` and `fetch` take any trivially copyable type, `fill` any function. `pool` returns
+/// the host's threads, `threads` their number.
 template <class D>
 concept DevicePolicy = requires {
   typename D::Memory;
