@@ -31,6 +31,17 @@ BOOST_AUTO_TEST_CASE(errors_name_the_file_and_not_its_folders) {
   BOOST_TEST(message == "config.json: the file does not exist");
 }
 
+BOOST_AUTO_TEST_CASE(an_entry_exists_even_as_a_dangling_link) {
+  const Scratch scratch;
+  BOOST_TEST(entry_exists(scratch.folder()));
+  BOOST_TEST(entry_exists(scratch.write("data", "")));
+  BOOST_TEST(!entry_exists(scratch / "link"));
+  std::filesystem::create_symlink("nowhere", scratch / "link");
+  BOOST_TEST(entry_exists(scratch / "link"));
+  BOOST_TEST(!entry_exists(scratch / "data/below"));  // no folder
+  BOOST_TEST(!entry_exists(""));
+}
+
 BOOST_AUTO_TEST_CASE(reads_ranges_exactly) {
   const Scratch scratch;
   std::string bytes(100'000, '\0');
