@@ -1,6 +1,11 @@
 #include "tenon/model/any_family.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <iterator>
+#include <span>
+
+#include "tenon/tokenizer/tokenizer_config.h"
 
 BOOST_AUTO_TEST_SUITE(model_any_family)
 
@@ -18,6 +23,15 @@ std::string_view found(std::string_view model_type) { return find_family(BuiltIn
 
 BOOST_AUTO_TEST_CASE(every_family_is_found_by_its_model_type) {
   for (const char* name : {"gpt2", "gpt_bigcode", "llama", "mistral", "bloom"}) BOOST_TEST(found(name) == name);
+}
+
+// A folder may leave it to the model_type which tokenizer it has.
+BOOST_AUTO_TEST_CASE(every_family_has_a_class_of_tokenizers) {
+  for (const Family& family : std::span<const Family>(BuiltInModels{})) {
+    const bool known = std::any_of(std::begin(detail::kModelTokenizers), std::end(detail::kModelTokenizers),
+                                   [&](const auto& each) { return each.model_type == family.model_type; });
+    BOOST_TEST(known, family.model_type);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(others_are_refused_with_the_list) {

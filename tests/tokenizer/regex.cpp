@@ -85,15 +85,90 @@ BOOST_AUTO_TEST_CASE(without_case) {
   BOOST_TEST(all("(?i:k)k", "KkkK\u212ak") == Found({"Kk", "\u212ak"}));
 }
 
+BOOST_AUTO_TEST_CASE(repeats_of_groups_lazy_possessive_and_atomic) {
+  BOOST_TEST(all("(?:a|bc)+d", "abcad bcd") == Found({"abcad", "bcd"}));
+  BOOST_TEST(all("(?:a+)+b", "aaab") == Found({"aaab"}));
+  BOOST_TEST(all("(?:a?)*b", "aab") == Found({"aab"}));  // a turn of the loop may be empty
+  BOOST_TEST(all("(a*|b)*c", "abac") == Found({"abac"}));
+  BOOST_TEST(all("\\p{L}(?: \\p{L}+)*", "a bc  d") == Found({"a bc", "d"}));
+  BOOST_TEST(all("a+?", "aa") == Found({"a", "a"}));
+  BOOST_TEST(all(".*?b", "aabb") == Found({"aab", "b"}));
+  BOOST_TEST(all("a{2,3}?", "aaaaa") == Found({"aa", "aa"}));
+  BOOST_TEST(all("a{2}+", "aaaaa") == Found({"aaaa"}));  // repeats the braces
+  BOOST_TEST(all("a{,2}b", "aaab") == Found({"aab"}));
+  BOOST_TEST(all("(?>a+|ab)c", "abc aac") == Found({"aac"}));
+  BOOST_TEST(all("(?:a|ab)++c", "abc ac") == Found({"ac"}));
+  BOOST_TEST(all("a{x{", "a{x{") == Found({"a{x{"}));  // no repeat
+}
+
+BOOST_AUTO_TEST_CASE(places_and_looks) {
+  BOOST_TEST(all("\\d{1,3}(?=(?:\\d{3})*\\b)", "1234567 12") == Found({"1", "234", "567", "12"}));
+  BOOST_TEST(all("\\bfoo\\b", "foo food foo") == Found({"foo", "foo"}));
+  BOOST_TEST(all("\\Ba", "aa ba") == Found({"a", "a"}));
+  BOOST_TEST(all("^a", "a\nab\na") == Found({"a", "a", "a"}));
+  BOOST_TEST(all("\\Aa|a\\z", "a\na\na") == Found({"a", "a"}));
+  BOOST_TEST(all("a\\Z", "a\na\n") == Found({"a"}));
+  BOOST_TEST(all("(?<=a|bc)d", "adbcdd") == Found({"d", "d"}));
+  BOOST_TEST(all("(?<!a|bc)d", "adbcdd") == Found({"d"}));
+  BOOST_TEST(all("(?<=\u00e9)b", "\u00e9bb") == Found({"b"}));
+  BOOST_TEST(all("(?<word>a)b", "ab") == Found({"ab"}));
+}
+
+// An empty match cuts, unless it stands where the last match ended: split_text (split.h).
+BOOST_AUTO_TEST_CASE(empty_matches) {
+  const Regex regex = RegexParser::parse("(?=(\\d{3})+(?!\\d))", kWhere);
+  Regex::Search search;
+  const auto found = regex.find("1234567", 0, search);
+  BOOST_TEST((found && found->begin == 1 && found->end == 1));
+  BOOST_CHECK_THROW(RegexParser::parse("a*", kWhere, RegexParser::Empty::refused), tenon::Error);
+  BOOST_TEST(all("a*b|c*b", "b").size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(properties_intersections_and_codes) {
+  BOOST_TEST(all("\\p{Han}+", "\u6f22\u5b57\u304b") == Found({"\u6f22\u5b57"}));
+  BOOST_TEST(all("[\\p{L}&&[^\\p{Han}]]+", "a\u6f22b") == Found({"a", "b"}));
+  BOOST_TEST(all("[a-z&&[^aeiou]&&[a-f]]+", "abcdefgh") == Found({"bcd", "f"}));
+  BOOST_TEST(all("[[:alpha:]]+|[[:^word:]]", "ab1 c") == Found({"ab", " ", "c"}));
+  BOOST_TEST(all("[[:punct:]]+", "a$.b") == Found({"$."}));  // symbols, too
+  BOOST_TEST(all("\\p{punct}+", "a$.b") == Found({"."}));
+  BOOST_TEST(all("\\p{Uppercase Letter}\\p{lower}", "Ab aB") == Found({"Ab"}));
+  BOOST_TEST(all("\\w+", "a_1\u00e9-\u00b2") == Found({"a_1\u00e9", "\u00b2"}));
+  BOOST_TEST(all("[\\w]+", "a\u00b2") == Found({"a"}));  // in a class without some numbers of Latin-1
+  BOOST_TEST(all("\\h+", "xfF9g") == Found({"fF9"}));
+  BOOST_TEST(all("\\x41\\x{6f22}\\u304b", "A\u6f22\u304b") == Found({"A\u6f22\u304b"}));
+  BOOST_TEST(all("[\\x{4e00}-\\x{9fff}]", "a\u6f22") == Found({"\u6f22"}));
+}
+
+// (?i) reaches to the end of its group, alternatives included.
+BOOST_AUTO_TEST_CASE(without_case_from_here_on) {
+  BOOST_TEST(all("a(?i)b|c", "aBCaC") == Found({"aB", "aC"}));
+  BOOST_TEST(all("(?:(?i)a)b", "AbaB") == Found({"Ab"}));
+  BOOST_TEST(all("(?i)a(?-i:b)", "AbAB") == Found({"Ab"}));
+  BOOST_TEST(all("(?i)[^\\s\\p{L}]+", "a1\u0345b") == Found({"1"}));  // U+0345 is the letter U+03B9 in upper case
+  BOOST_TEST(all("(?i:[^a])", "aAb") == Found({"b"}));
+  BOOST_TEST(all("(?i)[\u4e00-\u9fff]a", "\u6f22A") == Found({"\u6f22A"}));  // characters without case
+}
+
 BOOST_AUTO_TEST_CASE(unsupported_patterns_are_refused) {
-  for (const char* pattern :
-       {"(?<=a)b",     "(?<!a)b",     "(?>a)",  "\\ba",    "\\w+",    "\\1",      "^a",      "a*?",       "a{2,3}+",
-        "a**",         "[[:alpha:]]", "[a&&b]", "[]",      "[^]",     "\\p{Han}", "\\p{L",   "\\pL",      "(a",
-        "a)",          "[a",          "*a",     "a{2,1}",  "a{,2}",   "a{5000}",  "(?i:ss)", "(?i:[^a])", "(?i:\\S)",
-        "(?i:\u00e9)", "(?i)a",       "(a|b)+", "(?:a+)+", "(?:a?)*", "a*",       "a|",      "",          "(?=a)",
-        "(?=a)?b",     "\\",          "[z-a]"})
+  for (const char* pattern : {"(?<=a+)b",    "(?<=(?:a|bc))d",
+                              "\\1",         "\\Ga",
+                              "\\K",         "\\R",
+                              "\\X",         "(?#a)",
+                              "(?m:a)",      "(?<a>b)\\k<a>",
+                              "[]",          "[]a]",
+                              "\\p{Mine}",   "\\p{L",
+                              "\\pL",        "(a",
+                              "a)",          "[a",
+                              "*a",          "a{2,1}",
+                              "a{5000}",     "(?i:ss)",
+                              "(?i:\u00e9)", "(?i:[[^a]])",
+                              "(?i:[a&&b])", "(?i:[\\p{Lu}])",
+                              "(?=a)?b",     "^*",
+                              "\\",          "[z-a]",
+                              "[\\N]",       "\\xE4",
+                              "\\x{110000}", "[[:mine:]]"})
     BOOST_TEST(refusal(pattern) != "accepted", pattern);
-  BOOST_TEST(refusal("(?<=a)b").find("(?<=a)b") != std::string::npos);
+  BOOST_TEST(refusal("(?<=a+)b").find("(?<=a+)b") != std::string::npos);
   std::string deep = "a";
   for (int i = 0; i < 100; ++i) deep = "(" + deep + ")";
   BOOST_TEST(refusal(deep) != "accepted");

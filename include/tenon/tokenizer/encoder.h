@@ -56,8 +56,8 @@ class Encoder {
     if (vocabulary_.sentencepiece) return sentencepiece_part(part, special, first);
     if (pipeline_.normalizer.empty()) return cut(part, special, first);
     std::string normal(part), mask(special.mask());
-    pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr);
-    cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first);
+    const bool begins = pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr);
+    cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first && begins);
   }
 
   // The model of a tokenizer.model normalizes a part itself. All added tokens are searched in the raw text.

@@ -71,7 +71,7 @@ inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std:
   const TokenizerClass& which = class_beside_vocab(config, folder);
   const bool qwen2 = which.name == "Qwen2Tokenizer";
   read_merges(folder / "merges.txt", qwen2, spellings, out.merges);
-  if (qwen2) out.pipeline.normalizer = Normalizer({{NormalizerStep::Kind::nfc, {}, {}}});
+  if (qwen2) out.pipeline.normalizer = Normalizer({{.form = NormalForm::nfc}});
   out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = qwen2 ? Pattern::qwen2 : Pattern::gpt2}});
   out.pipeline.lone_byte_level = !qwen2;
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);

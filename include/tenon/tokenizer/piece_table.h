@@ -75,6 +75,8 @@ class UnknownText {
       : unknown_(unknown), bytes_(std::move(bytes)) {}
 
   bool spells_bytes() const noexcept { return bytes_.has_value(); }
+  // The unknown token, if there is one.
+  std::optional<TokenId> id() const noexcept { return unknown_; }
 
   // Appends the tokens of a run.
   void append(std::string_view run, std::vector<TokenId>& out) const {

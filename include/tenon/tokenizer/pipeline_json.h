@@ -24,28 +24,53 @@ enum class TokenDecoder : std::uint8_t {
   metaspace,      // U+2581 is a space
 };
 
-inline Normalizer read_normalizer(const JsonNode& top) {
+// Reads a Replace, of a string or of the matches of an expression.
+inline NormalizerStep read_replace(const JsonNode& step) {
   using Kind = NormalizerStep::Kind;
-  std::vector<NormalizerStep> steps;
-  for (const JsonNode& step : top.steps("normalizer", "normalizers")) {
-    const std::string type = step.type();
-    if (type == "NFC") {
-      step.only({"type"});
-      steps.push_back({Kind::nfc, {}, {}});
-    } else if (type == "Prepend") {
-      step.only({"type", "prepend"});
-      steps.push_back({Kind::prepend, {}, step->string("prepend")});
-    } else if (type == "Replace") {
-      step.only({"type", "pattern", "content"});
-      const JsonNode pattern = step.object("pattern");
-      pattern.only({"String"});
-      const std::string from = pattern->string("String");
-      if (from.empty()) pattern->refuse("String", "is empty");
-      steps.push_back({Kind::replace, from, step->string("content")});
-    } else {
-      step.unsupported_type("NFC, Prepend, Replace");
-    }
+  step.only({"type", "pattern", "content"});
+  const JsonNode pattern = step.object("pattern");
+  pattern.only({"Regex", "String"});
+  if (pattern->json().size() != 1) step->refuse("pattern", "must hold one of Regex and String");
+  NormalizerStep out{.kind = Kind::replace, .to = step->string("content")};
+  const bool plain =
+      pattern->has("String") || pattern->string("Regex").find_first_of("\\.[]{}()*+?^$|") == std::string::npos;
+  if (!plain) {
+    out.kind = Kind::replace_matches;
+    out.regex = RegexParser::parse(pattern->string("Regex"), pattern->where("Regex"), RegexParser::Empty::refused);
+    return out;
   }
+  const char* const key = pattern->has("String") ? "String" : "Regex";
+  out.from = pattern->string(key);
+  if (out.from.empty()) pattern->refuse(key, "is empty");
+  return out;
+}
+
+inline NormalizerStep read_normalizer_step(const JsonNode& step) {
+  using Kind = NormalizerStep::Kind;
+  const std::string type = step.type();
+  if (type == "Replace") return read_replace(step);
+  if (type == "Prepend") {
+    step.only({"type", "prepend"});
+    return {.kind = Kind::prepend, .to = step->string("prepend")};
+  }
+  if (type == "Strip") {
+    step.only({"type", "strip_left", "strip_right"});
+    return {.kind = Kind::strip, .left = step->boolean("strip_left"), .right = step->boolean("strip_right")};
+  }
+  const bool forms = type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD";
+  if (!forms && type != "Lowercase" && type != "Nmt")
+    step.unsupported_type("NFC, NFD, NFKC, NFKD, Lowercase, Nmt, Strip, Prepend, Replace");
+  step.only({"type"});
+  if (!forms) return {.kind = type == "Nmt" ? Kind::clean : Kind::lower_case};
+  return {.form = type == "NFC"    ? NormalForm::nfc
+                  : type == "NFD"  ? NormalForm::nfd
+                  : type == "NFKC" ? NormalForm::nfkc
+                                   : NormalForm::nfkd};
+}
+
+inline Normalizer read_normalizer(const JsonNode& top) {
+  std::vector<NormalizerStep> steps;
+  for (const JsonNode& step : top.steps("normalizer", "normalizers")) steps.push_back(read_normalizer_step(step));
   return Normalizer(std::move(steps));
 }
 

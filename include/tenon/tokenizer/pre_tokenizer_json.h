@@ -71,6 +71,25 @@ inline PreTokenizerStep read_split(const JsonNode& step) {
   return out;
 }
 
+// Reads the steps that drop what is between words. Whitespace is an expression of another library in tokenizers, whose
+// \w has no numbers such as U+00B2, and two joiners.
+inline PreTokenizerStep read_words(const JsonNode& step) {
+  PreTokenizerStep out{.kind = PreTokenizerStep::Kind::regex, .behavior = SplitBehavior::removed};
+  if (step.type() == "CharDelimiterSplit") {
+    step.only({"type", "delimiter"});
+    out.kind = PreTokenizerStep::Kind::literal;
+    out.literal = step->string("delimiter");
+    if (out.literal.empty() || static_cast<std::size_t>(decode_utf8(out.literal, 0).length) != out.literal.size())
+      step->refuse("delimiter", "must be one character");
+    return out;
+  }
+  step.only({"type"});
+  const bool words = step.type() == "Whitespace";
+  out.invert = words;
+  out.regex = RegexParser::parse(words ? "[\\w\u200C\u200D]+|[^\\w\u200C\u200D\\s]+" : "\\s", step->where("type"));
+  return out;
+}
+
 // Checks the members of a ByteLevel, in any of the four parts that can have one.
 inline void check_byte_level(const JsonNode& step) {
   step.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
@@ -128,6 +147,8 @@ inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
     } else if (type == "Punctuation") {
       part.only({"type", "behavior"});
       steps.push_back({.kind = Kind::punctuation, .behavior = read_behavior(part, "Isolated")});
+    } else if (type == "Whitespace" || type == "WhitespaceSplit" || type == "CharDelimiterSplit") {
+      steps.push_back(read_words(part));
     } else if (type == "ByteLevel" && !out.byte_level && !metaspace) {
       read_byte_level(part, i + 1 == parts.size(), steps);
       out.byte_level = true;
@@ -135,7 +156,9 @@ inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
       steps.push_back({.kind = Kind::metaspace, .metaspace = read_metaspace(part)});
       metaspace = true;
     } else {
-      part.unsupported_type("Split, Digits, Punctuation, and one of ByteLevel and Metaspace, once");
+      part.unsupported_type(
+          "Split, Digits, Punctuation, Whitespace, WhitespaceSplit, CharDelimiterSplit, and one of ByteLevel and "
+          "Metaspace, once");
     }
   }
   out.lone_byte_level =

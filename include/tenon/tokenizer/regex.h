@@ -22,15 +22,22 @@ namespace tenon::detail {
 struct RegexStep {
   enum class Kind : std::uint8_t {
     repeat,    // `least` to `most` characters of sets[set], greedy
-    split,     // tries the next step, then `jump`
+    split,     // tries the next step, then `jump`; if `lazy`, the other way round
     jump,      // continues at `jump`
     look,      // lookahead: the steps up to `jump` must match here or, if `negated`, must not
-    line_end,  // $: the end of the text, or before a newline
+    behind,    // lookbehind: like look, but the steps start `least` characters before, which is their length
+    atomic,    // takes the first match of the steps up to `jump`, and never another one
+    mark,      // notes the position in the slot `set`
+    progress,  // continues at `jump` if the position is that in the slot `set`: a loop ends after an empty turn
+    check,     // `place` must hold here or, if `negated`, must not
     match,
   };
+  enum class Place : std::uint8_t { line_begin, line_end, text_begin, text_end, last_line_end, word_boundary };
   Kind kind = Kind::match;
+  Place place = Place::line_end;
   bool negated = false;
   bool possessive = false;  // repeat: possessive, gives no character back
+  bool lazy = false;
   int set = 0, jump = 0;
   std::size_t least = 1, most = 1;
 };
@@ -41,15 +48,21 @@ class Regex {
   static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 
   Regex() = default;
-  Regex(std::vector<RegexStep> steps, std::vector<CharSet> sets) : steps_(std::move(steps)), sets_(std::move(sets)) {
+  // `slots`: number of slots of mark steps.
+  Regex(std::vector<RegexStep> steps, std::vector<CharSet> sets, std::size_t slots)
+      : steps_(std::move(steps)), sets_(std::move(sets)), slots_(slots) {
     for (CharSet& set : sets_) set.finish();
+    word_.add(*unicode_set("word"));
+    word_.finish();
   }
 
-  // A choice to return to after a failure.
+  // A choice that is undone, or made otherwise, after a failure.
   struct Choice {
     std::size_t step, at;
-    std::size_t least;  // repeat: end of the fewest characters it may keep; kUnbounded: a split
+    std::size_t least;  // repeat: end of the fewest characters it may keep; else kSplit or kMark
   };
+  static constexpr std::size_t kSplit = kUnbounded;
+  static constexpr std::size_t kMark = kUnbounded - 1;  // slot `step` had the position `at`
   // Budget of steps for one text: kBaseSteps, and kStepsPerByte for each byte that an expression searches. A step is a
   // step of the expression or one character read. The pre-tokenizers of tests/tokenizer/data take at most 23 per byte.
   static constexpr std::size_t kBaseSteps = 10'000'000, kStepsPerByte = 64;
@@ -58,6 +71,7 @@ class Regex {
   // budget.
   struct Search {
     std::vector<Choice> choices = {};
+    std::vector<std::size_t> slots = {};
     std::size_t steps_left = kBaseSteps;
 
     // Adds the budget for a search through `bytes` more bytes.
@@ -71,10 +85,12 @@ class Regex {
     }
   };
 
-  // The leftmost match at or after text[from]; text is valid UTF-8. Expressions of known tokenizers take linear time.
-  // Others can take quadratic or exponential time: error capacity if the budget of `search` is used up.
+  // The leftmost match at or after text[from], which may be empty; text is valid UTF-8. Expressions of known tokenizers
+  // take linear time. Others can take quadratic or exponential time: error capacity if the budget of `search` is used
+  // up.
   std::optional<TextSpan> find(std::string_view text, std::size_t from, Search& search) const {
-    while (from < text.size()) {
+    search.slots.resize(std::max(search.slots.size(), slots_));
+    while (from <= text.size()) {
       search.choices.clear();
       if (const auto end = match_at(text, from, 0, search)) return TextSpan{from, *end};
       from = next_start(text, from, search);
@@ -84,7 +100,13 @@ class Regex {
 
  private:
   static std::size_t next(std::string_view text, std::size_t at) noexcept {
-    return at + static_cast<std::size_t>(decode_utf8(text, at).length);
+    return at == text.size() ? at + 1 : at + static_cast<std::size_t>(decode_utf8(text, at).length);
+  }
+  // The start of the character before text[at]; at > 0.
+  static std::size_t previous(std::string_view text, std::size_t at) noexcept {
+    do --at;
+    while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+    return at;
   }
 
   // Next start after a failure at `from`. An expression that starts with \s+ fails everywhere in the same run, since a
@@ -117,33 +139,78 @@ class Regex {
         search.choices.resize(bottom);
         return at;
       }
-      if (!take(each, text, at, step, search) && !backtrack(text, at, step, search.choices, bottom))
-        return std::nullopt;
+      if (!take(each, text, at, step, search) && !backtrack(text, at, step, search, bottom)) return std::nullopt;
     }
   }
 
   // Takes one step: moves `at` and `step`. Returns false where it does not match.
   bool take(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
     const std::size_t target = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(step) + each.jump);
+    const auto slot = static_cast<std::size_t>(each.set);
     switch (each.kind) {
       case RegexStep::Kind::repeat:
         return repeat(each, text, at, step, search);
       case RegexStep::Kind::split:
-        search.choices.push_back({target, at, kUnbounded});
-        ++step;
+        search.choices.push_back({each.lazy ? step + 1 : target, at, kSplit});
+        step = each.lazy ? target : step + 1;
         return true;
       case RegexStep::Kind::jump:
         step = target;
         return true;
-      case RegexStep::Kind::look: {
-        const bool found = match_at(text, at, step + 1, search).has_value();
+      case RegexStep::Kind::look:
+      case RegexStep::Kind::behind: {
+        const auto begin = each.kind == RegexStep::Kind::look ? at : back(text, at, each.least);
+        const bool found = begin && match_at(text, *begin, step + 1, search);
         step = target;
         return found != each.negated;
       }
+      case RegexStep::Kind::atomic: {
+        const auto end = match_at(text, at, step + 1, search);
+        if (end) at = *end, step = target;
+        return end.has_value();
+      }
+      case RegexStep::Kind::mark:
+        search.choices.push_back({slot, search.slots[slot], kMark});
+        search.slots[slot] = at;
+        break;
+      case RegexStep::Kind::progress:
+        step = at == search.slots[slot] ? target : step + 1;
+        return true;
       default:
         ++step;
-        return at == text.size() || text[at] == '\n';
+        return holds(each.place, text, at) != each.negated;
     }
+    ++step;
+    return true;
+  }
+
+  // The position `count` characters before text[at], if there are as many.
+  static std::optional<std::size_t> back(std::string_view text, std::size_t at, std::size_t count) noexcept {
+    for (; count > 0; --count) {
+      if (at == 0) return std::nullopt;
+      at = previous(text, at);
+    }
+    return at;
+  }
+
+  bool holds(RegexStep::Place place, std::string_view text, std::size_t at) const noexcept {
+    const bool end = at == text.size();
+    switch (place) {
+      case RegexStep::Place::line_begin:  // not after a newline at the end, as in Oniguruma
+        return at == 0 || (text[at - 1] == '\n' && !end);
+      case RegexStep::Place::line_end:
+        return end || text[at] == '\n';
+      case RegexStep::Place::text_begin:
+        return at == 0;
+      case RegexStep::Place::text_end:
+        return end;
+      case RegexStep::Place::last_line_end:
+        return end || (at + 1 == text.size() && text[at] == '\n');
+      default:
+        break;
+    }
+    const bool before = at > 0 && word_.contains(decode_utf8(text, previous(text, at)).value);
+    return before != (!end && word_.contains(decode_utf8(text, at).value));
   }
 
   bool repeat(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
@@ -165,25 +232,27 @@ class Regex {
   }
 
   // Backtracks to the last choice above `bottom`. Returns false where there is none.
-  static bool backtrack(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
-                        std::size_t bottom) {
-    if (choices.size() == bottom) return false;
-    Choice& last = choices.back();
-    step = last.step;
-    if (last.least == kUnbounded) {
+  static bool backtrack(std::string_view text, std::size_t& at, std::size_t& step, Search& search, std::size_t bottom) {
+    while (search.choices.size() > bottom) {
+      Choice& last = search.choices.back();
+      if (last.least == kMark) {
+        search.slots[last.step] = last.at;
+        search.choices.pop_back();
+        continue;
+      }
+      step = last.step;
+      if (last.least != kSplit) last.at = previous(text, last.at);
       at = last.at;
-      choices.pop_back();
+      if (last.least == kSplit || last.at <= last.least) search.choices.pop_back();
       return true;
     }
-    do --last.at;
-    while ((static_cast<unsigned char>(text[last.at]) & 0xC0) == 0x80);
-    at = last.at;
-    if (last.at <= last.least) choices.pop_back();
-    return true;
+    return false;
   }
 
   std::vector<RegexStep> steps_{RegexStep{}};
   std::vector<CharSet> sets_;
+  CharSet word_;  // \w
+  std::size_t slots_ = 0;
 };
 
 }  // namespace tenon::detail

@@ -8,62 +8,48 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/core/error.h"
-#include "tenon/io/file.h"
-#include "tenon/tokenizer/char_set.h"
 #include "tenon/tokenizer/regex.h"
-#include "tenon/tokenizer/unicode.h"
+#include "tenon/tokenizer/regex_class_parser.h"
 
 namespace tenon::detail {
 
-// Supported: characters, `.`, $, alternatives, groups (?:...), (...), (?i:...), lookahead (?=...) and (?!...). Also
-// escapes \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, and ? * + {m,n} of a character or class,
-// also possessive.
-// The body of a repeated group must have a fixed length, which excludes nested repeats such as (a+)+. Matching can
-// still take exponential time: (?:a|aa) 28 times, then b. Regex::Search therefore counts steps.
-class RegexParser {
+// Refused: references to groups, conditions, absent expressions, \G \K \R \X \y, lookbehind of several lengths, and
+// what RegexClassParser refuses. Matching can take exponential time: (a+)+b on many a. Regex::Search counts steps.
+class RegexParser : RegexClassParser {
  public:
-  // Error unsupported, at `where`, for other syntax and for an expression that matches the empty text.
-  static Regex parse(std::string_view pattern, const std::string& where) {
+  // Whether an expression may match an empty text.
+  enum class Empty : bool { refused, allowed };
+
+  // Error unsupported, at `where`, for other syntax.
+  static Regex parse(std::string_view pattern, const std::string& where, Empty empty = Empty::allowed) {
     RegexParser parser(pattern, where);
     Part whole = parser.alternatives();
     if (!parser.done()) parser.refuse("an unmatched )");
-    if (whole.may_be_empty) parser.refuse("an expression that matches an empty text");
+    if (empty == Empty::refused && whole.may_be_empty) parser.refuse("a match of an empty text");
     whole.steps.push_back({});
-    return Regex(std::move(whole.steps), std::move(parser.sets_));
+    return Regex(std::move(whole.steps), std::move(parser.sets_), parser.slots_);
   }
 
  private:
   using Step = RegexStep;
   using Kind = RegexStep::Kind;
-  static constexpr std::size_t kMostSteps = 4096, kMostRepeats = 1000, kMostDepth = 32;
+  using Place = RegexStep::Place;
+  static constexpr std::size_t kMostSteps = 4096, kMostRepeats = 1000;
 
   struct Part {
     std::vector<Step> steps;
     bool may_be_empty = true;
-    bool fixed = true;  // always the same number of characters, without alternatives
+    std::optional<std::size_t> length = 0;  // characters of every match, if that is one number
+    bool place = false;                     // a place, a lookahead or a lookbehind, which cannot be repeated
   };
 
-  RegexParser(std::string_view pattern, const std::string& where) : text_(pattern), where_(where) {}
+  // How often something is matched.
+  struct Times {
+    std::size_t least = 1, most = 1;
+    bool lazy = false, possessive = false;
+  };
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(Error::Kind::unsupported, where_,
-                "\"" + printable(std::string(text_), 300) + "\" has " + what + ", which is not supported here");
-  }
-
-  bool done() const { return at_ == text_.size(); }
-  bool next_is(std::string_view text) const { return text_.substr(at_).starts_with(text); }
-  bool take(std::string_view text) {
-    if (!next_is(text)) return false;
-    at_ += text.size();
-    return true;
-  }
-  char32_t character() {
-    if (done()) refuse("an end inside a group, class or escape");
-    const CodePoint point = decode_utf8(text_, at_);
-    at_ += static_cast<std::size_t>(point.length);
-    return point.value;
-  }
+  using RegexClassParser::RegexClassParser;
 
   static Step step(Kind kind, std::size_t jump) {
     Step out;
@@ -74,7 +60,7 @@ class RegexParser {
 
   void append(Part& to, Part&& part) const {
     to.may_be_empty = to.may_be_empty && part.may_be_empty;
-    to.fixed = to.fixed && part.fixed;
+    to.length = to.length && part.length ? std::optional(*to.length + *part.length) : std::nullopt;
     to.steps.insert(to.steps.end(), part.steps.begin(), part.steps.end());
     if (to.steps.size() > kMostSteps) refuse("too many parts");
   }
@@ -90,6 +76,10 @@ class RegexParser {
       steps += 2;
     } while (take("|"));
     --depth_;
+    return one_of(std::move(all));
+  }
+
+  Part one_of(std::vector<Part> all) const {
     Part out = std::move(all.back());
     all.pop_back();
     while (!all.empty()) {
@@ -98,10 +88,11 @@ class RegexParser {
       first.steps.insert(first.steps.begin(), step(Kind::split, first.steps.size() + 2));
       first.steps.push_back(step(Kind::jump, out.steps.size() + 1));
       const bool empty = first.may_be_empty || out.may_be_empty;
+      const auto length = first.length == out.length ? first.length : std::nullopt;
       append(first, std::move(out));
       out = std::move(first);
       out.may_be_empty = empty;
-      out.fixed = false;
+      out.length = length;
     }
     return out;
   }
@@ -110,6 +101,13 @@ class RegexParser {
     Part out;
     char32_t before = 0;  // the last letter, where case is ignored
     while (!done() && !next_is("|") && !next_is(")")) {
+      if (next_is("(?i)") || next_is("(?-i)")) {  // to the end of the group, with its alternatives, as in Ruby
+        const bool outer = std::exchange(any_case_, next_is("(?i)"));
+        at_ = text_.find(')', at_) + 1;
+        append(out, alternatives());
+        any_case_ = outer;
+        continue;
+      }
       const char32_t letter = any_case_ && !next_is("\\") ? static_cast<unsigned char>(text_[at_]) : 0;
       check_fold(before, letter);
       before = letter;
@@ -126,14 +124,35 @@ class RegexParser {
       refuse("a ligature without case");
   }
 
-  Part atom() {
-    if (next_is("(")) return group();
-    Part out;
-    if (take("$")) {
-      out.steps.push_back(step(Kind::line_end, 0));
+  // A place such as ^ or \b, if one stands here.
+  std::optional<Part> place() {
+    struct Named {
+      std::string_view text;
+      Place place;
+      bool negated = false;
+    };
+    static constexpr Named known[] = {
+        {"^", Place::line_begin},
+        {"$", Place::line_end},
+        {"\\A", Place::text_begin},
+        {"\\Z", Place::last_line_end},
+        {"\\z", Place::text_end},
+        {"\\b", Place::word_boundary},
+        {"\\B", Place::word_boundary, true},
+    };
+    for (const Named& each : known) {
+      if (!take(each.text)) continue;
+      Part out{{step(Kind::check, 0)}, true, 0, true};
+      out.steps.back().place = each.place;
+      out.steps.back().negated = each.negated;
       return out;
     }
-    out.may_be_empty = false;
+    return std::nullopt;
+  }
+
+  Part atom() {
+    if (next_is("(")) return group();
+    if (auto found = place()) return std::move(*found);
     CharSet set;
     if (take("[")) {
       set = bracket();
@@ -141,27 +160,31 @@ class RegexParser {
       set.add_range('\n', '\n');
       set.negate();
     } else if (next_is("\\")) {
-      set = escape();
-    } else if (next_is("^") || next_is("*") || next_is("+") || next_is("?") || next_is("{")) {
-      refuse(std::string("a ") + text_[at_] + " here");
+      set = escape(false);
+    } else if (next_is("*") || next_is("+") || next_is("?") || times_in_braces()) {
+      refuse("a repeat of nothing");
     } else {
       set = literal(character());
     }
-    Step one;
-    one.kind = Kind::repeat;
     if (sets_.size() == kMostSteps) refuse("too many parts");
-    one.set = static_cast<int>(sets_.size());
+    Part out{{step(Kind::repeat, 0)}, false, 1};
+    out.steps[0].set = static_cast<int>(sets_.size());
     sets_.push_back(std::move(set));
-    out.steps.push_back(one);
     return out;
   }
 
   Part group() {
+    if (next_is("(?<=") || next_is("(?<!")) return lookbehind();
     const bool outer = any_case_;
     const bool ahead = take("(?="), negated = !ahead && take("(?!");
-    if (!ahead && !negated && !take("(?:")) {
+    const bool atomic = !ahead && !negated && take("(?>");
+    if (!ahead && !negated && !atomic && !take("(?:")) {
       if (take("(?i:"))
         any_case_ = true;
+      else if (take("(?-i:"))
+        any_case_ = false;
+      else if (next_is("(?<"))
+        at_ = std::min(text_.find('>', at_), text_.size() - 1) + 1;  // a name, which only a reference would need
       else if (next_is("(?"))
         refuse("a group of another kind");
       else
@@ -170,196 +193,157 @@ class RegexParser {
     Part out = alternatives();
     if (!take(")")) refuse("a group without an end");
     any_case_ = outer;
+    if (atomic) return enclosed(Kind::atomic, std::move(out));
     if (!ahead && !negated) return out;
-    out.steps.push_back({});  // end of the lookahead
-    Step look = step(Kind::look, out.steps.size() + 1);
-    look.negated = negated;
-    out.steps.insert(out.steps.begin(), look);
-    out.may_be_empty = out.fixed = true;
-    if (next_is("?") || next_is("*") || next_is("+") || next_is("{")) refuse("a repeated lookahead");
+    out = enclosed(Kind::look, std::move(out));
+    out.steps.front().negated = negated;
+    return place_of(std::move(out));
+  }
+
+  static Part place_of(Part&& part) { return {std::move(part.steps), true, 0, true}; }
+
+  // The part inside one step: a lookahead, a lookbehind or an atomic group.
+  Part enclosed(Kind kind, Part&& part) const {
+    Part out = std::move(part);
+    out.steps.push_back({});
+    out.steps.insert(out.steps.begin(), step(kind, out.steps.size() + 1));
     return out;
   }
 
-  CharSet literal(char32_t c) const {
-    CharSet set;
-    add_range(c, c, set);
-    return set;
+  // Each alternative is looked for by itself, since each has its own length.
+  Part lookbehind() {
+    const bool negated = next_is("(?<!");
+    at_ += 4;
+    if (++depth_ > kMostDepth) refuse("groups nested too deeply");
+    Part none;
+    std::vector<Part> all;
+    do {
+      Part each = sequence();
+      if (!each.length) refuse("a lookbehind of several lengths");
+      const std::size_t length = *each.length;
+      each = enclosed(Kind::behind, std::move(each));
+      each.steps.front().least = length;
+      each.steps.front().negated = negated;
+      each = place_of(std::move(each));
+      negated ? append(none, std::move(each)) : all.push_back(std::move(each));
+    } while (take("|"));
+    if (!take(")")) refuse("a group without an end");
+    --depth_;
+    return place_of(negated ? std::move(none) : one_of(std::move(all)));
   }
 
-  void add_range(char32_t first, char32_t last, CharSet& set) const {
-    set.add_range(first, last);
-    if (!any_case_) return;
-    if (last >= 0x80) refuse("a letter beyond ASCII without case");
-    for (char32_t c = first; c <= last; ++c) {
-      const char32_t lower = c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
-      if (lower < 'a' || lower > 'z') continue;
-      set.add_range(lower, lower);
-      set.add_range(lower - ('a' - 'A'), lower - ('a' - 'A'));
-      if (lower == 's') set.add_range(0x17F, 0x17F);    // long s
-      if (lower == 'k') set.add_range(0x212A, 0x212A);  // kelvin sign
+  // Reads {2}, {2,}, {,3} or {2,3}. Other text after a { stays unread, as the characters that it is.
+  std::optional<Times> times_in_braces() {
+    const std::size_t begin = at_;
+    Times out;
+    if (!take("{")) return std::nullopt;
+    const auto least = number();
+    out.least = out.most = least.value_or(0);
+    bool valid = least.has_value();
+    if (take(",")) {
+      const auto most = number();
+      valid = valid || most;
+      out.most = most.value_or(Regex::kUnbounded);
     }
-  }
-
-  // \p{L}, \P{L}, \p{^L}; at_ is after \p.
-  CharSet property(bool negated) {
-    if (!take("{")) refuse("a property without braces");
-    if (take("^")) negated = !negated;
-    const std::size_t end = std::min(text_.find('}', at_), text_.size());
-    const auto categories = categories_named(text_.substr(at_, end - at_));
-    if (!categories || end == text_.size()) refuse("the property " + std::string(text_.substr(at_, end - at_)));
-    at_ = end + 1;
-    CharSet set;
-    set.add_categories(*categories);
-    if (negated) set.negate();
-    return set;
-  }
-
-  // The single character of an escape; empty for a set, which stays unread.
-  std::optional<char32_t> escaped_character() {
-    const std::size_t begin = at_++;
-    const char32_t c = character();
-    switch (c) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'f':
-        return '\f';
-      case 'v':
-        return '\v';
-      default:
-        break;
+    if (valid && take("}")) {
+      if (out.most < out.least || std::max(out.least, out.most == Regex::kUnbounded ? 0 : out.most) > kMostRepeats)
+        refuse("a number of repeats");
+      return out;
     }
-    const bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80;
-    if (!word) return c;
     at_ = begin;
     return std::nullopt;
   }
 
-  CharSet escape() {
-    if (const auto c = escaped_character()) return literal(*c);
-    ++at_;
-    const char32_t c = character();
-    CharSet set;
-    if (any_case_ && c != 's' && c != 'd') refuse("a set without case");
-    if (c == 'p' || c == 'P') return property(c == 'P');
-    if (c == 's' || c == 'S')
-      set.add_space();
-    else if (c == 'd' || c == 'D')
-      set.add_categories(category_bit(UTF8PROC_CATEGORY_ND));
-    else
-      refuse("the escape \\" + std::string(text_.substr(at_ - 1, 1)));
-    if (c == 'S' || c == 'D') set.negate();
-    return set;
-  }
-
-  // A class; at_ is after its [.
-  CharSet bracket() {
-    if (++depth_ > kMostDepth) refuse("classes nested too deeply");
-    CharSet set;
-    if (take("^")) {
-      if (any_case_) refuse("a negated class without case");
-      set.negate();
-    }
-    if (next_is("]")) refuse("an empty class");
-    while (!take("]")) {
-      if (next_is("&&")) refuse("an intersection");
-      if (next_is("[:")) refuse("a class of POSIX");
-      if (take("[")) {
-        set.add(bracket());
-        continue;
-      }
-      const auto first = next_is("\\") ? escaped_character() : std::optional(character());
-      if (!first) {
-        set.add(escape());
-        continue;
-      }
-      char32_t last = *first;
-      if (next_is("-") && !next_is("-]")) {
-        ++at_;
-        const auto end = next_is("\\") ? escaped_character() : std::optional(character());
-        if (!end || *end < *first || (*end == '[' && text_[at_ - 1] == '[')) refuse("a range without order");
-        last = *end;
-      }
-      add_range(*first, last, set);
-    }
-    --depth_;
-    return set;
-  }
-
-  std::size_t number() {
+  std::optional<std::size_t> number() {
     std::size_t value = 0;
     const std::size_t begin = at_;
     for (; !done() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
       value = std::min(value * 10 + static_cast<std::size_t>(text_[at_] - '0'), kMostRepeats + 1);
-    if (at_ == begin || value > kMostRepeats) refuse("a number of repeats");
-    return value;
+    return at_ == begin ? std::nullopt : std::optional(value);
+  }
+
+  std::optional<Times> times() {
+    Times out;
+    const bool fixed_number = next_is("{");
+    if (const auto braces = times_in_braces())
+      out = *braces;
+    else if (take("?"))
+      out.least = 0;
+    else if (take("*"))
+      out.least = 0, out.most = Regex::kUnbounded;
+    else if (take("+"))
+      out.most = Regex::kUnbounded;
+    else
+      return std::nullopt;
+    // After braces, + repeats once more. So does ? after {2}, while {2,3}? is lazy.
+    if (!(fixed_number && out.least == out.most)) out.lazy = take("?");
+    if (!fixed_number && !out.lazy) out.possessive = take("+");
+    return out;
   }
 
   Part quantified(Part&& part) {
-    std::size_t least = 1, most = 1;
-    const bool braces = next_is("{");
-    if (take("?"))
-      least = 0;
-    else if (take("*"))
-      least = 0, most = Regex::kUnbounded;
-    else if (take("+"))
-      most = Regex::kUnbounded;
-    else if (take("{")) {
-      least = most = number();
-      if (take(",")) most = next_is("}") ? Regex::kUnbounded : number();
-      if (!take("}") || most < least || most == 0) refuse("a number of repeats");
-    } else
-      return std::move(part);
-    const bool possessive = !braces && take("+");
-    if (braces && least == 1 && next_is("+")) {  // not possessive: it repeats the braces, which comes to one or more
-      take("+");
-      most = Regex::kUnbounded;
-    }
-    if (next_is("?") || next_is("*") || next_is("+") || next_is("{")) refuse("a repeat of a repeat");
-    return repeated(std::move(part), least, most, possessive);
-  }
-
-  Part repeated(Part&& part, std::size_t least, std::size_t most, bool possessive) const {
-    Part out;
-    out.may_be_empty = least == 0 || part.may_be_empty;
-    out.fixed = least == most && part.fixed;
-    if (part.steps.size() == 1 && part.steps[0].kind == Kind::repeat) {
-      Step& one = part.steps[0];
-      if (one.least != 1 || one.most != 1) refuse("a repeat of a repeat");
-      one.least = least, one.most = most, one.possessive = possessive;
-      out.steps = std::move(part.steps);
-      return out;
-    }
-    if (possessive) refuse("a possessive group");
-    if (part.may_be_empty) refuse("a repeat of what may be empty");
-    if (most != 1 && !part.fixed) refuse("a repeated group of several lengths");
-    if (part.steps.size() * (most == Regex::kUnbounded ? least + 1 : most) > kMostSteps) refuse("too many parts");
-    const auto add_body = [&] { out.steps.insert(out.steps.end(), part.steps.begin(), part.steps.end()); };
-    const std::size_t size = part.steps.size();
-    for (std::size_t i = 0; i < least; ++i) add_body();
-    if (most == Regex::kUnbounded) {
-      out.steps.push_back(step(Kind::split, size + 2));
-      add_body();
-      Step back = step(Kind::jump, 0);
-      back.jump = -static_cast<int>(size + 1);
-      out.steps.push_back(back);
-      return out;
-    }
-    for (std::size_t left = most - least; left > 0; --left) {
-      out.steps.push_back(step(Kind::split, left * (size + 1)));
-      add_body();
+    Part out = std::move(part);
+    while (const auto found = times()) {
+      if (out.place) refuse("a repeat of a place or a look");
+      out = repeated(std::move(out), *found);
     }
     return out;
   }
 
-  std::string_view text_;
-  const std::string& where_;
-  std::size_t at_ = 0, depth_ = 0;
-  bool any_case_ = false;
+  Part repeated(Part&& part, const Times& times) {
+    Part out;
+    const bool single = part.steps.size() == 1 && part.steps[0].kind == Kind::repeat && part.steps[0].least == 1 &&
+                        part.steps[0].most == 1;
+    const auto length =
+        times.least == times.most && part.length ? std::optional(*part.length * times.least) : std::nullopt;
+    if (single && !times.lazy && times.most > 0) {
+      out.steps = std::move(part.steps);
+      out.steps[0].least = times.least, out.steps[0].most = times.most, out.steps[0].possessive = times.possessive;
+    } else {
+      out = unrolled(part, times);
+      if (times.possessive) out = enclosed(Kind::atomic, std::move(out));
+    }
+    out.may_be_empty = times.least == 0 || part.may_be_empty;
+    out.length = length;
+    return out;
+  }
+
+  // Steps for each turn of a repeat: first those that are due, then those that may be, or a loop.
+  Part unrolled(const Part& part, const Times& times) {
+    const bool loops = times.most == Regex::kUnbounded;
+    if ((part.steps.size() + 3) * (loops ? times.least + 1 : times.most) > kMostSteps) refuse("too many parts");
+    Part out;
+    const auto add = [&](const std::vector<Step>& steps) {
+      out.steps.insert(out.steps.end(), steps.begin(), steps.end());
+    };
+    const std::size_t size = part.steps.size();
+    for (std::size_t i = 0; i < times.least; ++i) add(part.steps);
+    Step leave = step(Kind::split, 0);
+    leave.lazy = times.lazy;
+    if (!loops) {
+      for (std::size_t left = times.most - times.least; left > 0; --left) {
+        leave.jump = static_cast<int>(left * (size + 1));
+        out.steps.push_back(leave);
+        add(part.steps);
+      }
+      return out;
+    }
+    const std::size_t guard = part.may_be_empty ? 1 : 0;  // a mark before the body, and a check after it
+    leave.jump = static_cast<int>(size + 2 * guard + 2);
+    out.steps.push_back(leave);
+    Step mark = step(Kind::mark, 0), progress = step(Kind::progress, 2);
+    if (guard == 1) mark.set = progress.set = static_cast<int>(slots_++);
+    if (guard == 1) out.steps.push_back(mark);
+    add(part.steps);
+    if (guard == 1) out.steps.push_back(progress);
+    Step back = step(Kind::jump, 0);
+    back.jump = -static_cast<int>(size + 2 * guard + 1);
+    out.steps.push_back(back);
+    return out;
+  }
+
   std::vector<CharSet> sets_;
+  std::size_t slots_ = 0;
 };
 
 }  // namespace tenon::detail

@@ -60,17 +60,21 @@ struct ModelTokenizer {
   std::string_view model_type, name;
 };
 inline constexpr ModelTokenizer kModelTokenizers[] = {
-    {"llama", "LlamaTokenizer"},       {"mistral", "LlamaTokenizer"},      {"mixtral", "LlamaTokenizer"},
-    {"ernie4_5", "LlamaTokenizer"},    {"phi3", "LlamaTokenizer"},         {"code_llama", "CodeLlamaTokenizer"},
-    {"gpt2", "GPT2Tokenizer"},         {"gpt_bigcode", "GPT2Tokenizer"},   {"gpt_neo", "GPT2Tokenizer"},
-    {"gptj", "GPT2Tokenizer"},         {"granite", "GPT2Tokenizer"},       {"granitemoehybrid", "GPT2Tokenizer"},
-    {"opt", "GPT2Tokenizer"},          {"starcoder2", "GPT2Tokenizer"},    {"bloom", "BloomTokenizer"},
-    {"qwen2", "Qwen2Tokenizer"},       {"qwen3", "Qwen2Tokenizer"},        {"qwen3_moe", "Qwen2Tokenizer"},
-    {"codegen", "CodeGenTokenizer"},   {"phi", "CodeGenTokenizer"},        {"gpt_neox", "GPTNeoXTokenizer"},
-    {"mpt", "GPTNeoXTokenizer"},       {"olmo", "GPTNeoXTokenizer"},       {"olmo2", "GPTNeoXTokenizer"},
-    {"olmoe", "GPTNeoXTokenizer"},     {"stablelm", "GPTNeoXTokenizer"},   {"gemma", "GemmaTokenizer"},
-    {"gemma2", "GemmaTokenizer"},      {"gemma3_text", "GemmaTokenizer"},  {"cohere", "CohereTokenizer"},
-    {"falcon", "PreTrainedTokenizer"}, {"gpt_oss", "PreTrainedTokenizer"}, {"smollm3", "PreTrainedTokenizer"},
+    {"llama", "LlamaTokenizer"},        {"mistral", "LlamaTokenizer"},       {"mixtral", "LlamaTokenizer"},
+    {"ernie4_5", "LlamaTokenizer"},     {"phi3", "LlamaTokenizer"},          {"arcee", "LlamaTokenizer"},
+    {"ministral", "LlamaTokenizer"},    {"mistral3", "LlamaTokenizer"},      {"code_llama", "CodeLlamaTokenizer"},
+    {"gpt2", "GPT2Tokenizer"},          {"gpt_bigcode", "GPT2Tokenizer"},    {"gpt_neo", "GPT2Tokenizer"},
+    {"gptj", "GPT2Tokenizer"},          {"granite", "GPT2Tokenizer"},        {"granitemoehybrid", "GPT2Tokenizer"},
+    {"opt", "GPT2Tokenizer"},           {"starcoder2", "GPT2Tokenizer"},     {"exaone4", "GPT2Tokenizer"},
+    {"olmo3", "GPT2Tokenizer"},         {"bloom", "BloomTokenizer"},         {"qwen2", "Qwen2Tokenizer"},
+    {"qwen3", "Qwen2Tokenizer"},        {"qwen3_moe", "Qwen2Tokenizer"},     {"codegen", "CodeGenTokenizer"},
+    {"phi", "CodeGenTokenizer"},        {"gpt_neox", "GPTNeoXTokenizer"},    {"mpt", "GPTNeoXTokenizer"},
+    {"olmo", "GPTNeoXTokenizer"},       {"olmo2", "GPTNeoXTokenizer"},       {"olmoe", "GPTNeoXTokenizer"},
+    {"stablelm", "GPTNeoXTokenizer"},   {"gemma", "GemmaTokenizer"},         {"gemma2", "GemmaTokenizer"},
+    {"gemma3_text", "GemmaTokenizer"},  {"gemma3", "GemmaTokenizer"},        {"cohere", "CohereTokenizer"},
+    {"cohere2", "CohereTokenizer"},     {"falcon", "PreTrainedTokenizer"},   {"gpt_oss", "PreTrainedTokenizer"},
+    {"smollm3", "PreTrainedTokenizer"}, {"glm", "PreTrainedTokenizer"},      {"glm4", "PreTrainedTokenizer"},
+    {"helium", "PreTrainedTokenizer"},  {"nemotron", "PreTrainedTokenizer"},
 };
 
 // The document; an empty object if the file does not exist.

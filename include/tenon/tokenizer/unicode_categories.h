@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <span>
 
 #include "tenon/core/require.h"
 
@@ -97,6 +98,13 @@ struct CodeRange {
   char32_t first, last;
 };
 
+// Whether `c` is in one of the ranges, which are sorted.
+inline bool is_in(char32_t c, std::span<const CodeRange> ranges) noexcept {
+  const auto found =
+      std::lower_bound(ranges.begin(), ranges.end(), c, [](const CodeRange& r, char32_t v) { return r.last < v; });
+  return found != ranges.end() && found->first <= c;
+}
+
 // Punctuation that is newer than Unicode 8, the version of the pre-tokenizer Punctuation.
 inline constexpr CodeRange kNewPunctuation[] = {
     {0x061D, 0x061D},   {0x09FD, 0x09FD},   {0x0A76, 0x0A76},   {0x0C77, 0x0C77},   {0x0C84, 0x0C84},
@@ -114,11 +122,7 @@ inline bool is_punctuation(char32_t c) noexcept {
   if (c < 0x80)
     return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5A && c < 0x61) || (c > 0x7A && c < 0x7F);
   if (c == 0x166D || c == 0x111C9) return true;  // punctuation in Unicode 8
-  if (!is_in(c, kPunctuation)) return false;
-  const auto* const end = std::end(kNewPunctuation);
-  const auto* const found =
-      std::lower_bound(std::begin(kNewPunctuation), end, c, [](const CodeRange& r, char32_t v) { return r.last < v; });
-  return found == end || c < found->first;
+  return is_in(c, kPunctuation) && !is_in(c, kNewPunctuation);
 }
 
 }  // namespace tenon::detail

@@ -100,12 +100,17 @@ class Unigram {
     std::size_t run = 0;  // begin of a run of unknown characters
     for (std::size_t i = cuts.size(); i-- > 0;) {
       const auto [begin, end] = cuts[i];
-      if (best[end].piece == nullptr) continue;
+      if (is_unknown(best[end].piece)) continue;
       append_unknown(text.substr(run, begin - run), out);
       out.push_back(best[end].piece->id);
       run = end;
     }
     append_unknown(text.substr(run), out);
+  }
+
+  // In tokenizers, the piece of the unknown token joins a run of unknown characters.
+  bool is_unknown(const ScoredPiece* piece) const noexcept {
+    return piece == nullptr || (reference_ == Reference::tokenizers && piece->id == unknown_.id());
   }
 
   void append_unknown(std::string_view run, std::vector<TokenId>& out) const {

@@ -1,19 +1,20 @@
-#include "tenon/tokenizer/nfc.h"
+#include "tenon/tokenizer/normal_form.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "fixtures.h"
 
-BOOST_AUTO_TEST_SUITE(tokenizer_nfc)
+BOOST_AUTO_TEST_SUITE(tokenizer_normal_form)
 
 namespace {
 
-// NFC by utf8proc, for texts up to the first NUL. Quadratic in runs of marks.
-std::string peer(const std::string& text) {
-  auto* const bytes = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
+// A form by utf8proc, for texts up to the first NUL. Quadratic in runs of marks.
+std::string peer(const std::string& text, utf8proc_uint8_t* (*form)(const utf8proc_uint8_t*) = utf8proc_NFC) {
+  auto* const bytes = form(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
   BOOST_REQUIRE(bytes != nullptr);
   std::string out(reinterpret_cast<const char*>(bytes));
   std::free(bytes);
@@ -36,6 +37,32 @@ BOOST_AUTO_TEST_CASE(examples_of_the_standard) {
   BOOST_TEST(to_nfc("\u1112\u1161\u11AB \uD55C") == "\uD55C \uD55C");
   BOOST_TEST(to_nfc("\u0958 \u2ADC") == "\u0915\u093C \u2ADD\u0338");  // composition exclusions
   BOOST_TEST(to_nfc(std::string("a\0e\u0301", 5)) == std::string("a\0\u00E9", 4));
+}
+
+BOOST_AUTO_TEST_CASE(other_forms) {
+  using tenon::NormalForm;
+  using tenon::to_normal_form;
+  BOOST_TEST(to_normal_form("\u00E9\uFB01", NormalForm::nfd) == "e\u0301\uFB01");
+  BOOST_TEST(to_normal_form("e\u0301\uFB01 \u00B2", NormalForm::nfkc) == "\u00E9fi 2");
+  BOOST_TEST(to_normal_form("\u00E9\uFB01", NormalForm::nfkd) == "e\u0301fi");
+  BOOST_TEST(to_normal_form("\uFDFA", NormalForm::nfkd).size() == 33u);  // 18 characters
+  BOOST_TEST(to_normal_form("\u1E69", NormalForm::nfd) == "s\u0323\u0307");
+  BOOST_TEST(to_normal_form("\u32FF", NormalForm::nfkc) == "\u32FF");  // newer than tokenizers' tables
+}
+
+BOOST_AUTO_TEST_CASE(every_code_point_in_every_form) {
+  const std::pair<tenon::NormalForm, utf8proc_uint8_t* (*)(const utf8proc_uint8_t*)> forms[] = {
+      {tenon::NormalForm::nfd, utf8proc_NFD},
+      {tenon::NormalForm::nfkc, utf8proc_NFKC},
+      {tenon::NormalForm::nfkd, utf8proc_NFKD}};
+  for (const auto& [form, peer_form] : forms) {
+    for (std::uint32_t c = 1; c < 0x110000; c += c == 0xD7FF ? 0x801 : 1) {
+      if (tenon::detail::is_in(c, tenon::detail::kNewCompatibility)) continue;
+      std::string text = "a";
+      fixtures::append(text, c);
+      BOOST_REQUIRE_EQUAL(tenon::to_normal_form(text, form), peer(text, peer_form));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_code_point_as_utf8proc_has_it) {
