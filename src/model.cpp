@@ -40,6 +40,7 @@
 #include "tenon/model/rotary-inl.h"
 #include "tenon/model/rotary_config-inl.h"
 #include "tenon/model/smollm3-inl.h"
+#include "tenon/model/smolvlm-inl.h"
 #include "tenon/model/stablelm-inl.h"
 #include "tenon/model/starcoder2-inl.h"
 #include "tenon/model/tensor_source-inl.h"

@@ -17,8 +17,9 @@ import torch
 import transformers
 from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
                           FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig,
-                          HeliumConfig, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
-                          OlmoConfig, OlmoeConfig, OPTConfig, Qwen2Config, Qwen3MoeConfig, SmolLM3Config)
+                          HeliumConfig, Idefics3Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
+                          OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig, Qwen3MoeConfig,
+                          Qwen3VLConfig, SmolLM3Config, SmolVLMConfig)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
@@ -80,6 +81,17 @@ CASES = {
                                   eos_token_id=[2, 5]),
     "mistral3_images": Mistral3Config(text_config=dict(**LLAMA, model_type="mistral", head_dim=8, sliding_window=None),
                                       vision_config=dict(**TINY_VISION, model_type="pixtral", head_dim=4), eos_token_id=2),
+    "qwen2_vl": Qwen2VLConfig(text_config=dict(**LLAMA, rope_scaling={"type": "mrope", "mrope_section": [1, 1, 2]}),
+                              vision_config=dict(depth=1, embed_dim=8, hidden_size=32, num_heads=2, mlp_ratio=1)),
+    "qwen2_5_vl": Qwen2_5_VLConfig(text_config=dict(**LLAMA, rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "mrope_section": [2, 1, 1]}),
+        vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=2, out_hidden_size=32, fullatt_block_indexes=[0])),
+    "qwen3_vl": Qwen3VLConfig(text_config=dict(**LLAMA, head_dim=8, rope_scaling={
+        "rope_type": "default", "mrope_interleaved": True, "mrope_section": [2, 1, 1]}),
+        vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=2, out_hidden_size=32, deepstack_visual_indexes=[0],
+                           num_position_embeddings=4)),
+    "smolvlm": SmolVLMConfig(text_config=dict(**LLAMA, model_type="llama", tie_word_embeddings=True), vision_config=TINY_VISION, pad_token_id=0),
+    "idefics3": Idefics3Config(text_config=dict(**LLAMA, model_type="llama", attention_bias=True), vision_config=TINY_VISION, pad_token_id=0),
     "llama_relu2": LlamaConfig(**LLAMA, hidden_act="relu2"),
     "opt_350m": OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=40, word_embed_proj_dim=20,
                           do_layer_norm_before=False, max_position_embeddings=96, bos_token_id=1, eos_token_id=2, pad_token_id=1),

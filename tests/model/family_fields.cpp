@@ -306,6 +306,56 @@ BOOST_AUTO_TEST_CASE(a_model_of_images_and_texts_has_the_sizes_of_its_decoder) {
   refused(config, "architectures");
 }
 
+// Qwen2.5-VL-3B-Instruct has the fields of its decoder in config.json itself; newer files have a text_config.
+BOOST_AUTO_TEST_CASE(qwen_vl_has_the_sizes_of_its_decoder) {
+  const Json text = {{"hidden_size", 2048},
+                     {"intermediate_size", 11008},
+                     {"max_position_embeddings", 128000},
+                     {"num_attention_heads", 16},
+                     {"num_hidden_layers", 36},
+                     {"num_key_value_heads", 2},
+                     {"rms_norm_eps", 1e-6},
+                     {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {16, 24, 24}}}},
+                     {"sliding_window", 32768},
+                     {"tie_word_embeddings", true},
+                     {"use_sliding_window", false},
+                     {"vocab_size", 151936}};
+  Json flat = text, nested = {{"model_type", "qwen2_5_vl"}, {"text_config", text}};
+  flat["model_type"] = "qwen2_5_vl";
+  nested["text_config"]["model_type"] = "qwen2_5_vl_text";
+  for (const Json& config : {flat, nested}) {
+    const ModelConfig c = read(config);
+    BOOST_TEST(c.model_type == "qwen2_5_vl");
+    BOOST_TEST(c.layers == 36);
+    BOOST_TEST(c.head_dim == 128);
+    BOOST_TEST(c.rotary.theta == 1e6);
+    BOOST_TEST(c.qkv_bias);
+    BOOST_TEST(c.tied_head);
+    BOOST_TEST(c.window_of(0) == 0);
+  }
+  flat["rope_scaling"]["mrope_section"] = {16, 24, 25};
+  refused(flat, "rope_scaling.mrope_section");
+  flat.erase("rope_scaling");
+  refused(flat, "rope_scaling");
+  nested["model_type"] = "qwen3_vl";
+  nested["text_config"]["model_type"] = "qwen3_vl_text";
+  nested["text_config"].erase("sliding_window");
+  BOOST_TEST(!read(nested).qkv_bias);
+  BOOST_TEST(read(nested).rotary.theta == 5e6);
+}
+
+// A text_config of SmolVLM names a class of its own.
+BOOST_AUTO_TEST_CASE(smolvlm_has_the_sizes_of_its_llama) {
+  Json text = llama_like("llama", {{"architectures", {"VLlama3ForCausalLM"}}});
+  for (const char* type : {"smolvlm", "idefics3"}) {
+    const ModelConfig c = read({{"model_type", type}, {"text_config", text}});
+    BOOST_TEST(c.model_type == type);
+    BOOST_TEST(c.layers == text["num_hidden_layers"].get<int>());
+  }
+  text["model_type"] = "qwen2";
+  refused({{"model_type", "smolvlm"}, {"text_config", text}}, "text_config.model_type");
+}
+
 BOOST_AUTO_TEST_CASE(queries_keys_and_values_may_be_clamped) {
   BOOST_TEST(read(llama_like("olmo", {{"clip_qkv", 8}})).qkv_bound == 8);
   BOOST_TEST(read(llama_like("olmo", {{"clip_qkv", nullptr}})).qkv_bound == 0);

@@ -32,7 +32,16 @@ TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::strin
 
 TENON_INLINE bool ConfigFile::reads_images() const {
   const Json type = json_->is_object() ? json_->value("model_type", Json()) : Json();
-  return type == "gemma3" || type == "mistral3";
+  constexpr std::string_view known[] = {"gemma3",   "mistral3", "qwen2_vl", "qwen2_5_vl",
+                                        "qwen3_vl", "smolvlm",  "idefics3"};
+  return type.is_string() &&
+         std::find(std::begin(known), std::end(known), type.get_ref<const std::string&>()) != std::end(known);
+}
+
+TENON_INLINE bool ConfigFile::has_text_config() const {
+  const bool may_be_flat = json_->is_object() && json_->value("model_type", Json()).is_string() &&
+                           (*json_)["model_type"].get_ref<const std::string&>().starts_with("qwen2_");
+  return reads_images() && (!may_be_flat || whole().has("text_config"));
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::quantization() const {

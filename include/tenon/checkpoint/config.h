@@ -38,9 +38,9 @@ class ConfigFile {
   /// The same with the members of config.json in memory. `file` names them in errors.
   ConfigFile(std::shared_ptr<const Json> json, std::string file);
 
-  /// The members of config.json. A model of images and texts (Gemma 3, Mistral 3) has those of its decoder in
-  /// text_config.
-  Fields fields() const { return reads_images() ? whole().object("text_config") : whole(); }
+  /// The members of config.json. A model of images and texts has those of its decoder in text_config; older files of
+  /// Qwen2-VL and 2.5-VL have them among the others.
+  Fields fields() const { return has_text_config() ? whole().object("text_config") : whole(); }
   /// Whether it is a model of images and texts. Such a model runs as its decoder, on texts alone.
   bool reads_images() const;
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
@@ -77,6 +77,8 @@ class ConfigFile {
   // The ids of a field that are in the vocabulary. The others are appended to `dropped`, each with its file and field.
   static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
                                   std::optional<TokenId> fallback, std::vector<std::string>& dropped);
+
+  bool has_text_config() const;
 
   // All members of config.json.
   Fields whole() const { return Fields(*json_, file_, {}, Error::Kind::invalid_file, &logs_->config); }

@@ -33,6 +33,7 @@
 #include "tenon/model/phi.h"
 #include "tenon/model/qwen.h"
 #include "tenon/model/smollm3.h"
+#include "tenon/model/smolvlm.h"
 #include "tenon/model/stablelm.h"
 #include "tenon/model/starcoder2.h"
 #include "tenon/model/traits.h"
@@ -51,7 +52,7 @@ using BuiltInModels =
     ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2, Gemma3, Olmo,
               Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere, GptNeo,
               GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe, GptOss, Ministral, Olmo3, Cohere2, Glm, Glm4,
-              Nemotron, Arcee, Helium, Gemma3WithImages, Mistral3>;
+              Nemotron, Arcee, Helium, Gemma3WithImages, Mistral3, Qwen2Vl, Qwen25Vl, Qwen3Vl, SmolVlm, Idefics3>;
 
 /// The family of that model_type: an element of `families`, which must live as long. Error unsupported, with the list
 /// of supported types.

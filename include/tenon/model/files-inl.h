@@ -95,16 +95,20 @@ namespace tenon {
 namespace detail {
 
 // Files of models of images and texts have older names of the decoder's tensors than their classes (transformers,
-// _checkpoint_conversion_mapping).
-inline void rename_decoder(Checkpoint& tensors) {
+// _checkpoint_conversion_mapping). `flat`: Qwen2-VL's, which has the names of a model of texts.
+inline void rename_decoder(Checkpoint& tensors, bool flat) {
   constexpr std::pair<std::string_view, std::string_view> renamed[] = {
       {"language_model.model.", "model.language_model."}, {"language_model.lm_head.", "lm_head."}};
+  constexpr std::string_view newer[] = {"model.language_model.", "model.visual."};
   std::map<std::string, TensorInfo> made;
   std::set<std::string> names;
   for (const TensorInfo& each : tensors.tensors()) {
     TensorInfo info = each;
     for (const auto& [stored, name] : renamed)
       if (each.name.starts_with(stored)) info.name = std::string(name) + each.name.substr(stored.size());
+    const bool old =
+        std::none_of(std::begin(newer), std::end(newer), [&](auto name) { return each.name.starts_with(name); });
+    if (flat && old && each.name.starts_with("model.")) info.name = "model.language_model." + each.name.substr(6);
     if (!names.insert(info.name).second)
       throw Error(Error::Kind::invalid_file, tensors.where(each), "is there twice, as a tensor of the decoder");
     if (info.name != each.name) made.emplace(each.name, std::move(info));
@@ -122,7 +126,7 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   Checkpoint tensors = Checkpoint::open(folder);
   if (const auto quantization = config->quantization())
     tensors = decode_quantized(std::move(tensors), *quantization, config->model_type() == "gpt2");
-  if (config->reads_images()) detail::rename_decoder(tensors);
+  if (config->reads_images()) detail::rename_decoder(tensors, config->model_type().starts_with("qwen2_"));
   files.tensors = std::make_shared<const Checkpoint>(std::move(tensors));
   if (has_tokenizer(folder)) {
     files.tokenizer = std::make_shared<const Tokenizer>(

@@ -145,13 +145,18 @@ TENON_INLINE DecoderSpec output_norm_tensors(const ModelConfig& c, bool own) {
   return spec;
 }
 
-TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
+TENON_INLINE ModelConfig configure_llama(const ConfigFile& file) {
   const Fields fields = file.fields();
-  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
-  check_architectures(fields, {"LlamaForCausalLM", "LlamaModel"});
+  ModelConfig c = configure_llama_like(file, Llama::model_type, {.tokens = {.bos = 1, .eos = 2}});
   refuse_window(fields, c);
   c.attention_bias = fields.boolean("attention_bias", false);
   c.mlp_bias = fields.boolean("mlp_bias", false);
+  return c;
+}
+
+TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
+  ModelConfig c = configure_llama(file);
+  check_architectures(file.fields(), {"LlamaForCausalLM", "LlamaModel"});
   return c;
 }
 

@@ -79,6 +79,9 @@ void add_one(DecoderSpec::Norm& norm);
 /// Makes gate and up of each MLP one tensor of the checkpoint, mlp.gate_up_proj.
 void pack_gates(const ModelConfig& c, DecoderSpec& spec);
 
+/// Reads the fields of a Llama, whatever `architectures` says.
+ModelConfig configure_llama(const ConfigFile& file);
+
 /// The traits of Llama; see ModelTraits.
 struct Llama {
   static constexpr std::string_view model_type = "llama";

@@ -12,15 +12,73 @@ namespace tenon {
 namespace detail {
 
 // Layers from max_window_layers on have the window, where the file has no layer_types.
-TENON_INLINE void read_qwen_windows(const Fields& fields, ModelConfig& c) {
+TENON_INLINE void read_qwen_windows(const Fields& fields, ModelConfig& c, int default_first = 28) {
   const bool uses = fields.boolean("use_sliding_window", false);
   const int size = window_field(fields, 4096);
-  const int first = fields.integer("max_window_layers", 0, std::numeric_limits<int>::max(), 28);
+  const int first = fields.integer("max_window_layers", 0, std::numeric_limits<int>::max(), default_first);
   read_windows(
       fields, uses ? size : 0, [&](int layer) { return layer >= first; }, c);
 }
 
+// Positions of these models have three parts: time, height and width. They are equal in texts, so the sections of a
+// head, which rope_scaling.mrope_section gives to the parts, have no effect. The classes need the member.
+TENON_INLINE void check_sections(const Fields& fields, int head_dim) {
+  const Fields scaling = fields.object("rope_scaling");
+  int sum = 0;
+  for (const Json& each : scaling.value("mrope_section"))
+    sum += scaling.check_integer("mrope_section", each, 0, head_dim);
+  if (2 * sum != head_dim)
+    scaling.refuse("mrope_section", "must have half the width of a head, " + std::to_string(head_dim) + ", in all");
+}
+
+TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_view model_type) {
+  const Fields fields = file.fields();
+  const bool flat = fields.value("model_type") == model_type;  // no text_config
+  ModelConfig c = configure_llama_like(file, std::string(model_type) + (flat ? "" : "_text"),
+                                       {.layers = 80,
+                                        .hidden = 8192,
+                                        .heads = 64,
+                                        .inner = 29568,
+                                        .vocab = 152064,
+                                        .positions = 32768,
+                                        .kv_heads = 8,
+                                        .epsilon = 1e-5,
+                                        .rotary = {.theta = 1e6, .sections = true}});
+  check_sections(fields, c.head_dim);
+  c.model_type = model_type;
+  c.qkv_bias = true;
+  read_qwen_windows(fields, c, 80);
+  return c;
+}
+
 }  // namespace detail
+
+TENON_INLINE ModelConfig Qwen2Vl::configure(const ConfigFile& file) {
+  return detail::configure_qwen2_vl(file, model_type);
+}
+
+TENON_INLINE ModelConfig Qwen25Vl::configure(const ConfigFile& file) {
+  return detail::configure_qwen2_vl(file, model_type);
+}
+
+TENON_INLINE ModelConfig Qwen3Vl::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, "qwen3_vl_text",
+                                       {.layers = 32,
+                                        .hidden = 4096,
+                                        .heads = 32,
+                                        .inner = 22016,
+                                        .vocab = 151936,
+                                        .positions = 128000,
+                                        .kv_heads = 32,
+                                        .head_dim = 128,
+                                        .rotary = {.theta = 5e6, .sections = true}});
+  fields.object("rope_scaling");  // the class needs it, with any members
+  c.model_type = model_type;
+  c.attention_bias = fields.boolean("attention_bias", false);
+  refuse_window(fields, c);
+  return c;
+}
 
 TENON_INLINE ModelConfig Qwen2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();

@@ -14,12 +14,13 @@ namespace detail {
 inline constexpr double kLargestTheta = 1e15;  // the least is 1: below it, angles would grow faster than positions
 
 // rope_type, or its older name `type`. "default" if both are missing.
-TENON_INLINE std::string rotary_type(const Fields& scaling, bool old_longrope_names) {
+TENON_INLINE std::string rotary_type(const Fields& scaling, const RotaryDefaults& defaults) {
   const std::string name = scaling.has("rope_type") ? "rope_type" : "type";
   if (scaling.has("rope_type") && scaling.has("type") && scaling.value("type") != scaling.value("rope_type")) {
     scaling.refuse("type", "differs from rope_type");
   }
-  if (old_longrope_names && scaling.string(name, "") == "su") return "longrope";
+  if (defaults.old_longrope_names && scaling.string(name, "") == "su") return "longrope";
+  if (defaults.sections && scaling.string(name, "") == "mrope") return "default";
   return scaling.choice(name, {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}, "default");
 }
 
@@ -136,7 +137,7 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   }
   detail::read_width(fields, scaling, defaults, head_dim, c);
   if (!scaling) return c;
-  const std::string type = detail::rotary_type(*scaling, defaults.old_longrope_names);
+  const std::string type = detail::rotary_type(*scaling, defaults);
   c.trained_positions = positions;
   if (type == "default") return c;
   if (type == "longrope" || (type == "yarn" && defaults.old_longrope_names)) {

@@ -74,7 +74,8 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
     {"gemma3_text", "GemmaTokenizer"},  {"gemma3", "GemmaTokenizer"},        {"cohere", "CohereTokenizer"},
     {"cohere2", "CohereTokenizer"},     {"falcon", "PreTrainedTokenizer"},   {"gpt_oss", "PreTrainedTokenizer"},
     {"smollm3", "PreTrainedTokenizer"}, {"glm", "PreTrainedTokenizer"},      {"glm4", "PreTrainedTokenizer"},
-    {"helium", "PreTrainedTokenizer"},  {"nemotron", "PreTrainedTokenizer"},
+    {"helium", "PreTrainedTokenizer"},  {"nemotron", "PreTrainedTokenizer"}, {"qwen2_vl", "Qwen2Tokenizer"},
+    {"qwen2_5_vl", "Qwen2Tokenizer"},   {"qwen3_vl", "Qwen2Tokenizer"},      {"idefics3", "LlamaTokenizer"},
 };
 
 // The document; an empty object if the file does not exist.
