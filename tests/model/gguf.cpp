@@ -198,6 +198,26 @@ BOOST_AUTO_TEST_CASE(further_architectures) {
   }
 }
 
+// The decoder of a Qwen-VL is a Qwen for texts.
+BOOST_AUTO_TEST_CASE(qwen_vl) {
+  const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));
+  for (const std::string name : {"qwen2", "qwen3"}) {
+    const nlohmann::json config = converted_config(all, name);
+    const Family& family = find_family(BuiltInModels{}, name);
+    const Scratch scratch;
+    test::make_model(family, scratch / "folder", config);
+    GgufFile file = renamed(scratch / "folder", std::string(family.name_prefix), all[name]["names"], name, config);
+    nlohmann::json metadata = {{name + "vl.rope.dimension_sections", {1, 1, 0, 0}},
+                               {name + "vl.n_deepstack_layers", 3}};
+    for (const auto& [key, value] : file.metadata.items())
+      metadata[key.starts_with(name + ".") ? name + "vl" + key.substr(name.size()) : key] = value;
+    metadata["general.architecture"] = name + "vl";
+    file.metadata = metadata;
+    scratch.write("model.gguf", file.bytes());
+    same_model(family, scratch / "folder", scratch / "model.gguf");
+  }
+}
+
 // Keys that few files have.
 BOOST_AUTO_TEST_CASE(bounds_of_queries_and_the_base_of_gpt_neox) {
   const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));

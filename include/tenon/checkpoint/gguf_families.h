@@ -137,6 +137,10 @@ inline constexpr auto kGlm4Layer = joined(kInputNorms, kHeads,
                                                                    {"post_ffw_norm", "post_mlp_layernorm"},
                                                                    {"ffn_up", "mlp.gate_up_proj"},
                                                                    {"ffn_down", "mlp.down_proj"}}));
+// Qwen-VL's files of the decoder. Sections and layers that images change have no effect on texts.
+inline constexpr GgufField kQwenVlFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                              {"rope.dimension_sections", "", false},
+                                              {"n_deepstack_layers", "", false}};
 inline constexpr GgufField kStableLmFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"use_parallel_residual", "use_parallel_residual"}};
 inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""},  // 1e-5 in the family
@@ -290,6 +294,8 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"olmo2", "olmo2", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kOlmo2Layer},
     {"qwen2", "qwen2", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen2Layer},
     {"qwen3", "qwen3", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen3Layer},
+    {"qwen2vl", "qwen2", kGgufLayers, kGgufRotary, kGgufSizes, kQwenVlFields, kGgufTensors, kQwen2Layer},
+    {"qwen3vl", "qwen3", kGgufLayers, kGgufRotary, kGgufSizes, kQwenVlFields, kGgufTensors, kQwen3Layer},
     {"command-r", "cohere", kGgufLayers, kGgufRotary, kGgufSizes, kCommandRFields, kGgufTensors, kQwen3Layer},
     {"cohere2", "cohere2", kGgufLayers, kGgufRotary, kGgufSizes, kCohere2Fields, kGgufTensors, kQwen2Layer},
     {"arcee", "arcee", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kArceeLayer},

@@ -132,6 +132,7 @@ class GgufPlanner {
       // gpt-oss: its gates and ups alternate in stacks, and are published in MXFP4, which is not written.
       if (std::any_of(each.of_layer.begin(), each.of_layer.end(), [](auto& t) { return t.order > GgufOrder::experts; }))
         continue;
+      if (each.architecture.ends_with("vl")) continue;  // read as Qwen2 and Qwen3
       if (each.model_type == model_type) return each;
       list += (list.empty() ? "" : ", ") + std::string(each.model_type);
     }
