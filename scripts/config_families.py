@@ -84,6 +84,7 @@ LLAMAS = {
     "phi3": LLAMA | dict(partial_rotary_factor=1.0, original_max_position_embeddings=POSITIONS, sliding_window=WINDOW,
                          pad_token_id=0),
     "granite": GRANITE | dict(mlp_bias=False),
+    "granitemoe": GRANITE | EXPERTS | dict(num_local_experts=4, position_embedding_type="rope"),
     "granitemoehybrid": GRANITE | EXPERTS | dict(
         num_local_experts=0, shared_intermediate_size=INNER, position_embedding_type="rope",
         layer_types=["attention"] * LAYERS, mamba_n_heads=2),
@@ -192,6 +193,7 @@ NULL_TOO = {
     "phi": "num_key_value_heads",
     "phi3": "num_key_value_heads original_max_position_embeddings sliding_window",
     "granite": "num_key_value_heads",
+    "granitemoe": "num_key_value_heads position_embedding_type",
     "granitemoehybrid": "num_key_value_heads intermediate_size num_experts_per_tok position_embedding_type",
     "olmo": "num_key_value_heads rms_norm_eps",
     "olmo2": "num_key_value_heads",

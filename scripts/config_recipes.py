@@ -186,8 +186,8 @@ def windows_of_gpt_neo():
     yield "gpt_neo", "attention_layers alone", deep | dict(attention_layers=["global", "local", "local"] * 8)
 
 
-ONLY_IN_CACHES = """gpt2 gpt_bigcode gpt_neo gptj codegen gpt_neox opt bloom falcon llama gemma phi granite olmo olmo2
-olmoe stablelm cohere ernie4_5 glm glm4 nemotron arcee helium""".split()
+ONLY_IN_CACHES = """gpt2 gpt_bigcode gpt_neo gptj codegen gpt_neox opt bloom falcon llama gemma phi granite granitemoe olmo
+olmo2 olmoe stablelm cohere ernie4_5 glm glm4 nemotron arcee helium""".split()
 
 
 def windows_of_caches():
@@ -250,6 +250,7 @@ def attention():
                     dict(no_rope_layers=[1, 1, 0])):
         yield "smollm3", None, changes
     yield "granitemoehybrid", None, dict(position_embedding_type="nope")
+    yield "granitemoe", None, dict(position_embedding_type="nope")
     yield "gemma2", None, dict(query_pre_attn_scalar=MISSING)
     yield "cohere", None, dict(use_qk_norm=True, attention_bias=True)
     yield "stablelm", None, dict(qk_layernorm=True, use_parallel_residual=True)

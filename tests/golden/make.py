@@ -16,7 +16,7 @@ import sys
 import torch
 import transformers
 from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
-                          FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeHybridConfig,
+                          FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           HeliumConfig, Idefics3Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
                           OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig, Qwen3MoeConfig,
                           Qwen3VLConfig, SmolLM3Config, SmolVLMConfig)
@@ -59,6 +59,8 @@ CASES = {
     "gpt_oss": GptOssConfig(**LLAMA, head_dim=10, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
         "original_max_position_embeddings": 32}),
+    "granitemoe": GraniteMoeConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0, attention_multiplier=0.2,
+                                   residual_multiplier=0.7, logits_scaling=2.0, tie_word_embeddings=True),
     "mixtral_relu": MixtralConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=2, hidden_act="relu"),
     "cohere_norms": CohereConfig(**{**LLAMA, "num_key_value_heads": 1}, use_qk_norm=True),  # weights [4, 8] and [1, 8]
     "smollm3_layer_types": SmolLM3Config(**LLAMA, pad_token_id=0, use_sliding_window=False, sliding_window=7, no_rope_layers=[0, 1],

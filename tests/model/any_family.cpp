@@ -5,7 +5,7 @@
 #include <iterator>
 #include <span>
 
-#include "tenon/tokenizer/tokenizer_config.h"
+#include "tenon/tokenizer/tokenizer_classes.h"
 
 BOOST_AUTO_TEST_SUITE(model_any_family)
 

@@ -10,6 +10,7 @@
 #include "tenon/io/json.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/experts.h"
+#include "tenon/model/granite.h"
 
 namespace tenon {
 
@@ -122,6 +123,44 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
   DecoderSpec spec = detail::with_experts(c, detail::kExpertNames);
   add_head_gains(c, false, spec);
+  return spec;
+}
+
+TENON_INLINE ModelConfig GraniteMoe::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
+  check_architectures(fields, {"GraniteMoeForCausalLM", "GraniteMoeModel"});
+  refuse_window(fields, c);
+  detail::read_multipliers(fields, c);
+  const char* const kind = fields.json().contains("position_embedding_type") ? "" : "rope";  // null turns nothing
+  if (fields.string("position_embedding_type", kind) != "rope")
+    c.rotations.assign(static_cast<std::size_t>(c.layers), Rotation::none);
+  detail::read_experts(fields, {"num_local_experts"}, 8, 2, c);
+  c.router_kind = RouterKind::chosen_softmax;
+  return c;
+}
+
+TENON_INLINE DecoderSpec GraniteMoe::tensors(const ModelConfig& c) {
+  DecoderSpec spec = Granite::tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.up = layer.down = {};
+    const std::string mixture = "layers." + std::to_string(l) + ".block_sparse_moe.";
+    layer.router = table_spec(mixture + "router.layer.weight", {c.experts, c.hidden});
+    // The rows of one expert in the tensor of all. Those of its gate stand before those of its up.
+    const auto of_expert = [&](const char* name, int expert, int rows, int columns) -> MatrixSpec {
+      return {{rows, columns},
+              {{.name = mixture + name + ".weight",
+                .rows = rows,
+                .first = expert * rows,
+                .stored = c.experts * rows,
+                .stacked = c.experts,
+                .is_stack = true}}};
+    };
+    for (int e = 0; e < c.experts; ++e)
+      layer.experts.push_back({{of_expert("input_linear", e, 2 * c.expert_inner, c.hidden), {}},
+                               {of_expert("output_linear", e, c.hidden, c.expert_inner), {}}});
+  }
   return spec;
 }
 

@@ -1,5 +1,5 @@
-// Mixtures of experts: Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen3-MoE (Yang et al., 2025)
-// and gpt-oss (OpenAI, 2025), as in Hugging Face's classes of these names.
+// Mixtures of experts: Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Granite 3 with experts (IBM,
+// 2024), Qwen3-MoE (Yang et al., 2025) and gpt-oss (OpenAI, 2025), as in Hugging Face's classes of these names.
 #pragma once
 #include <string_view>
 
@@ -28,6 +28,15 @@ struct OlMoE {
 /// Qwen3 with experts in some layers.
 struct Qwen3Moe {
   static constexpr std::string_view model_type = "qwen3_moe";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Granite with experts in stacked tensors.
+struct GraniteMoe {
+  static constexpr std::string_view model_type = "granitemoe";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);

@@ -7,6 +7,13 @@
 
 namespace tenon {
 
+namespace detail {
+
+// Reads the four multipliers and attention_bias.
+void read_multipliers(const Fields& fields, ModelConfig& c);
+
+}  // namespace detail
+
 /// Llama with factors of embeddings, scores, residuals and logits.
 struct Granite {
   static constexpr std::string_view model_type = "granite";
