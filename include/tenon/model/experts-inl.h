@@ -147,7 +147,7 @@ TENON_INLINE DecoderSpec GraniteMoe::tensors(const ModelConfig& c) {
     layer.up = layer.down = {};
     const std::string mixture = "layers." + std::to_string(l) + ".block_sparse_moe.";
     layer.router = table_spec(mixture + "router.layer.weight", {c.experts, c.hidden});
-    // The rows of one expert in the tensor of all. Those of its gate stand before those of its up.
+    // The rows of one expert in the tensor of all, those of gate before those of up.
     const auto of_expert = [&](const char* name, int expert, int rows, int columns) -> MatrixSpec {
       return {{rows, columns},
               {{.name = mixture + name + ".weight",
