@@ -65,7 +65,7 @@ void RequestFields::check(const std::string& key, const Json& value, Place place
   }
 }
 
-const std::string& RequestFields::name_of(const std::string& key) const {
+std::string RequestFields::name_of(const std::string& key) const {
   const auto found = spelled_.find(key);
   return found == spelled_.end() ? key : found->second;
 }

@@ -34,7 +34,7 @@ class RequestFields {
   const tenon::Json* find(const std::string& key) const;  // null: absent, or null
   bool has(const std::string& key) const { return find(key) != nullptr; }
   // The spelling that the client chose of a field.
-  const std::string& name_of(const std::string& key) const;
+  std::string name_of(const std::string& key) const;
 
   bool boolean(const std::string& key, bool fallback) const;
   // An integer in [low, high]; `needed` is what a refusal says otherwise, "must be an integer from ..." where empty.

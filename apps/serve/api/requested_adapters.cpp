@@ -155,7 +155,7 @@ Uses merged(const RequestFields& fields, const Naming& naming, UnknownFields& un
 // Adds what `field` names to what was found in other fields. Refused if both name adapters, and not the same.
 void take(NamedAdapters& found, Uses uses, const RequestFields& f, const std::string& field) {
   if (uses.empty()) return;
-  const std::string& name = f.name_of(field);
+  const std::string name = f.name_of(field);
   if (found.uses.empty()) {
     found = {std::move(uses), name};
   } else if (found.uses != uses && name == found.field) {  // once at the top, once in `parameters`

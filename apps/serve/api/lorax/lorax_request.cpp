@@ -99,7 +99,7 @@ void read_details(const RequestFields& f, const RequestLimits& limits, GenerateR
 void read_lengths(const RequestFields& f, const RequestLimits& limits, GenerateRequest& out) {
   using Integer = std::numeric_limits<std::int64_t>;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  const std::string& name = f.name_of("max_new_tokens");
+  const std::string name = f.name_of("max_new_tokens");
   const bool endless = name == "n_predict" || name == "num_predict";  // llama.cpp's -1: what is left
   const auto length = f.integer("max_new_tokens", Integer::min(), most, "must be an integer of 32 bits");
   out.endless = endless && length == -1;
