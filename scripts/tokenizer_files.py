@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 
 RIGHT, DUE, NEEDLESS, WRONG = "right", "refused as due", "refused needlessly", "silently wrong"
+LIMIT = 60  # seconds for all texts of a case
 
 
 def document(case, models):
@@ -15,18 +16,29 @@ def document(case, models):
     return whole | case["file"] | {"model": models[case["vocabulary"]] | case.get("model", {})}
 
 
+class Crashed(Exception):
+    """The program ended by a signal, said nothing, or ran too long."""
+
+
 class Refused(Exception):
-    """The program takes the file or a line not."""
+    """The program refuses the file or a line."""
 
 
 def lines_of(command, folder, options, lines):
-    done = subprocess.run([*shlex.split(command), "--model", folder, *options], text=True, encoding="utf-8",
-                          input="".join(json.dumps(line) + "\n" for line in lines), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE)
+    try:
+        done = subprocess.run([*shlex.split(command), "--model", folder, *options], text=True, encoding="utf-8",
+                              input="".join(json.dumps(line) + "\n" for line in lines), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=LIMIT)
+    except subprocess.TimeoutExpired as error:
+        raise Crashed(f"no answer within {LIMIT} s") from error
     out = [json.loads(line) for line in done.stdout.split("\n") if line]
     errors = [line["error"] for line in out if "error" in line]
-    if errors or len(out) != len(lines):
-        raise Refused(errors[0] if errors else done.stderr.strip() or f"exit status {done.returncode}")
+    if errors:
+        raise Refused(errors[0])
+    if len(out) != len(lines):
+        if done.returncode < 0 or "tokenizer.json" not in done.stderr:
+            raise Crashed(f"exit status {done.returncode}: {done.stderr.strip()}")
+        raise Refused(done.stderr.strip())
     return out
 
 
@@ -49,6 +61,8 @@ def judge(command, case, models):
         if expected is None and case["refused"] in str(refusal):
             return DUE, str(refusal)
         return NEEDLESS, str(refusal)
+    except Crashed as crash:
+        return WRONG, str(crash)
     if expected is None:
         return WRONG, f"accepted, must be refused for its {case['refused']}"
     for text, mine, theirs in zip(texts, got, expected):

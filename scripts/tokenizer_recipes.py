@@ -1,9 +1,11 @@
 """Cases of scripts/tokenizer-conformance, and random ones. Needs tokenizers."""
+import base64
 import collections
 import copy
 import functools
 import json
 import random
+import zlib
 
 import tokenizers
 from tokenizer_expressions import EXPRESSIONS, random_expression
@@ -21,7 +23,7 @@ CORPUS = [
 ]
 WORDS = ["a", "b", "cat", "The", "MILLER", "it's", "we'VE", "1904", "3,250", "1000000", "na\u00efve", "cafe\u0301", "Stra\u00dfe", "\ufb01n", "\u01c5",
          "\u0420\u0435\u043a\u0430", "\u6cb3\u6c34", "\u5ddd\u306e\u6c34", "\u0928\u0926\u0940", "\u0939\u0948\u0964", "\U0001f600", "\u00b2", "\u2167", "\uff21\uff22", "\u0130", "\u017f", "\u212a", "\u2126", "\u1e69", "s\u0323\u0307", "\u0345", "\u200b",
-         "\u200d", "\u00a0", "\u3000", "\ufeff", "\u2581", "<s>", "<unk>", "<x>", "word", "_", ".", ",", "...", "!?", "'", "-", "\u20ac", "+", "=", "(", ")"]
+         "\u200d", "\u00a0", "\u3000", "\ufeff", "\u2581", "<s>", "<unk>", "<x>", "word", "\u0c15\u0c4d\u0c3c", "a\u0898\u0301", "\U00011938", "\U00011935\U00011930", "ss", "\u00df", "\ufb06", "ff", "\ufb00", "Ass's", "_", ".", ",", "...", "!?", "'", "-", "\u20ac", "+", "=", "(", ")"]
 SPACES = ["", "", " ", " ", " ", "  ", "\n", "\n\n", "\t", "\r\n", "   "]
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 FALLBACK = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": META}, "content": " "},
@@ -66,10 +68,24 @@ def sequence(kind, steps):
     return steps[0] if len(steps) == 1 else {"type": "Sequence", names[kind]: steps} if steps else None
 
 
+# Rules of a SentencePiece model in the form that its trainer writes: A to a, BC to x, two spaces to one, e with U+0301 to E,
+# U+200B to nothing, U+1F600 to ":)" and U+00C4 to "Ae".
+RULES = base64.b64encode(zlib.decompress(base64.b64decode(
+    "eNol03mUTmUcB/DnfQ3nOI5/nGTfxYydsjSGTGNfQ3aJw4hEES1KvcNYalCjrNkqe1lKliLLsWQZOdY2S+aUhCxlbePzcs/9nO99nueP77nn/m"
+    "5ICCFkhlB2MnlDiIQQK0BawRDcsZwG0ZBhP7/nTJlPxhKjIcuhK7agZDTMSoiGmHUe60I2C/MARXiQYhSlBMUpRUnKUJpylKUC5XmIilSmEkkk"
+    "UpUqVKcaNalBbWrxMHWoyyPUpx6P0oCGJNOIFB6jMak0IY3HSU+JhqayBc1pRUva0Jp2tKUD7enIE3SmE114km50pQfd6UVPnqI3T9Mn3p8dCX"
+    "1l/3j/+/rlAJ5hIIMZxBCeZSjP8TzDGM4LvMgIRjGSl3mJV3mF1xjNGF7nTd4gI/4hGcdYxt8fiTCRCbzFJLJ4mykYl/AOU8nmXd5jGtPxGmEm"
+    "M5jNLD5gDvOYywLm8yEL+ZiPWMwilrKE5SzjE1awkk9ZzSo+Yw1r+Zx1fMEG1vMlG9nEV3zNZrayhe1sYwe5KZGwS+7kG3azlz3sZx8HyOEg33"
+    "KIKwmRcEQe5hhH+Y7j/MD3/MSPnOQEpznFGX6O96+JhFz5K7/wG2f5nXNc4Dx/cJHLXOJqvJ+/+JPrXOMmN7jNLf7hb/7jX+7wf7j38yUnhdT0"
+    "0Cz0Myh3ASTPjgY="))).decode()
+
+
 def draw_normalizer(draw):
-    kind = draw.choice(["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Nmt", "Strip", "Prepend", "Replace", "Replace"])
+    kind = draw.choice(["Precompiled", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Nmt", "Strip", "Prepend", "Replace", "Replace"])
     if kind == "Strip":
         return {"type": kind, "strip_left": draw.random() < 0.5, "strip_right": draw.random() < 0.5}
+    if kind == "Precompiled":
+        return {"type": kind, "precompiled_charsmap": RULES}
     if kind == "Prepend":
         return {"type": kind, "prepend": draw.choice([" ", "_", "ab"])}
     if kind == "Replace":
@@ -149,7 +165,7 @@ def texts(draw, count):
 
 
 class Failure(Exception):
-    """The library takes the file not, or fails at a text."""
+    """The library refuses the file, or fails at a text."""
 
 
 def expected(case):
@@ -184,6 +200,7 @@ def named_cases():
         yield case_of_bytes(f"normalizer: {kind}", [{"type": kind}])
     for kind in ("Whitespace", "WhitespaceSplit"):
         yield case_of_bytes(f"pre_tokenizer: {kind}", cuts=[{"type": kind}])
+    yield case_of_bytes("normalizer: Precompiled", [{"type": "Precompiled", "precompiled_charsmap": RULES}])
     yield case_of_bytes("pre_tokenizer: CharDelimiterSplit", cuts=[{"type": "CharDelimiterSplit", "delimiter": "a"}])
 
 

@@ -20,8 +20,9 @@ using Kind = tenon::detail::NormalizerStep::Kind;
 std::string normalized(const Normalizer& normalizer, std::string text, std::string mask) {
   for (char& c : mask) c = c == '#' ? '\1' : '\0';
   std::string alone = text;
-  normalizer.apply(text, &mask);
-  normalizer.apply(alone, nullptr);
+  Regex::Search search;
+  normalizer.apply(text, &mask, search);
+  normalizer.apply(alone, nullptr, search);
   BOOST_TEST(alone == text);
   for (char& c : mask) c = c == '\0' ? '.' : '#';
   return text + "|" + mask;
@@ -59,7 +60,8 @@ BOOST_AUTO_TEST_CASE(other_steps) {
 // Metaspace asks whether a part is the beginning of the text.
 BOOST_AUTO_TEST_CASE(a_step_may_drop_the_beginning) {
   const auto begins = [](std::vector<tenon::detail::NormalizerStep> steps, std::string text) {
-    return Normalizer(std::move(steps)).apply(text, nullptr);
+    Regex::Search search;
+    return Normalizer(std::move(steps)).apply(text, nullptr, search);
   };
   BOOST_TEST(begins({{.kind = Kind::strip, .left = true}}, "a "));
   BOOST_TEST(!begins({{.kind = Kind::strip, .left = true}}, " a"));
@@ -81,7 +83,8 @@ BOOST_AUTO_TEST_CASE(a_result_that_is_too_long_takes_no_memory) {
         return error.kind() == tenon::Error::Kind::capacity && error.where() == "text" &&
                std::string(error.what()).find("has 1099511627776 bytes once normalized") != std::string::npos;
       };
-      BOOST_CHECK_EXCEPTION(normalizer.apply(text, marked ? &mask : nullptr), tenon::Error, said);
+      Regex::Search search;
+      BOOST_CHECK_EXCEPTION(normalizer.apply(text, marked ? &mask : nullptr, search), tenon::Error, said);
       BOOST_TEST(text.size() == from.size() << 20);
     }
   }

@@ -99,6 +99,7 @@ BOOST_AUTO_TEST_CASE(repeats_of_groups_lazy_possessive_and_atomic) {
   BOOST_TEST(all("(?>a+|ab)c", "abc aac") == Found({"aac"}));
   BOOST_TEST(all("(?:a|ab)++c", "abc ac") == Found({"ac"}));
   BOOST_TEST(all("a{x{", "a{x{") == Found({"a{x{"}));  // no repeat
+  BOOST_TEST(all("(?:a|ab){1}c", "abc") == Found({"abc"}));
 }
 
 BOOST_AUTO_TEST_CASE(places_and_looks) {
@@ -106,6 +107,7 @@ BOOST_AUTO_TEST_CASE(places_and_looks) {
   BOOST_TEST(all("\\bfoo\\b", "foo food foo") == Found({"foo", "foo"}));
   BOOST_TEST(all("\\Ba", "aa ba") == Found({"a", "a"}));
   BOOST_TEST(all("^a", "a\nab\na") == Found({"a", "a", "a"}));
+  BOOST_TEST(all("\\n^", "a\n").empty());  // no line begins after the last newline
   BOOST_TEST(all("\\Aa|a\\z", "a\na\na") == Found({"a", "a"}));
   BOOST_TEST(all("a\\Z", "a\na\n") == Found({"a"}));
   BOOST_TEST(all("(?<=a|bc)d", "adbcdd") == Found({"d", "d"}));
@@ -147,6 +149,22 @@ BOOST_AUTO_TEST_CASE(without_case_from_here_on) {
   BOOST_TEST(all("(?i)[^\\s\\p{L}]+", "a1\u0345b") == Found({"1"}));  // U+0345 is the letter U+03B9 in upper case
   BOOST_TEST(all("(?i:[^a])", "aAb") == Found({"b"}));
   BOOST_TEST(all("(?i)[\u4e00-\u9fff]a", "\u6f22A") == Found({"\u6f22A"}));  // characters without case
+}
+
+// Oniguruma also matches a ligature, such as U+00DF for ss.
+BOOST_AUTO_TEST_CASE(ligatures_without_case_are_refused) {
+  for (const char* pattern : {"(?i)ss", "(?i)\\x73s", "(?i)s(?:s)", "(?i)(?:s|x)t", "(?i)s{2}", "(?i)ffx",
+                              "(?i)j\u030c", "(?i)[\\w]x", "(?i)[\\p{L}]", "(?i)[\\s\\S]"})
+    BOOST_TEST(refusal(pattern) != "accepted", pattern);
+  for (const char* pattern :
+       {"(?i)sx", "(?i)s+", "(?i)\\p{L}+s", "(?i)'s|'t", "(?i)[^\\w]", "(?i)[a-z]+", "ss", "(?i)\\p{N}s"})
+    BOOST_TEST(refusal(pattern) == "accepted", pattern);
+}
+
+BOOST_AUTO_TEST_CASE(expressions_that_end_early_are_refused) {
+  for (const char* pattern : {"[[:alpha", "[[:^space", "a[[:word", "[[:punct]", "(?<", "(?<a", "(?<=", "(?", "(?i",
+                              "[a-", "[a&&", "\\p", "\\p{", "\\x{41", "[!-&&a]", "[[", "(?>", "(?=", "\\u12"})
+    BOOST_TEST(refusal(pattern) != "accepted", pattern);
 }
 
 BOOST_AUTO_TEST_CASE(unsupported_patterns_are_refused) {
@@ -207,7 +225,7 @@ std::string repeated(const std::string& text, int count) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(steps_are_counted) {
-  const std::string said = "the pre-tokenizer's expression takes too many steps";
+  const std::string said = "the tokenizer's expression takes too many steps";
   const std::string spaces(200'000, ' ');
   const auto begin = std::chrono::steady_clock::now();
   BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a')).find(said) != std::string::npos);
@@ -219,6 +237,15 @@ BOOST_AUTO_TEST_CASE(steps_are_counted) {
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
   BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a') + "c" + std::string(10, 'a')) != "");
   BOOST_TEST(too_long(repeated("(?:a|aa)", 8) + "b", std::string(100, 'a')) == "");
+  BOOST_TEST(too_long("(?<=b(?:a{1000}){1000})x", std::string(1'500'000, 'a')).find(said) != std::string::npos);
+  BOOST_TEST(too_long("(?:(?:){0,1000}a)*c", std::string(10'000, 'a')).find(said) != std::string::npos);  // choices
+  const Regex thousands = RegexParser::parse("(?=(\\d{3})+(?!\\d))", kWhere);
+  const std::string digits(6'000, '1');
+  Regex::Search search;
+  search.allow(digits.size());
+  int found = 0;
+  for (std::size_t at = 0; const auto match = thousands.find(digits, at, search); at = match->end + 1) ++found;
+  BOOST_TEST(found == 2000);
   BOOST_TEST(too_long("\\s+\\d|x", std::string(1'000, ' ')) == "");
 }
 

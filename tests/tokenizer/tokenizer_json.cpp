@@ -257,6 +257,9 @@ BOOST_AUTO_TEST_CASE(vocabularies_and_merges) {
 
 BOOST_AUTO_TEST_CASE(normalizers_and_pre_tokenizers) {
   for (const Change& change : std::initializer_list<Change>{
+           {"gpt2", "/normalizer", R"({"type": "Prepend", "prepend": ""})", kUnsupported, "normalizer.prepend"},
+           {"gpt2", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "YQ=="})", kInvalid,
+            "normalizer.precompiled_charsmap"},
            {"gpt2", "/normalizer", R"({"type": "StripAccents"})", kUnsupported, "normalizer.type", "StripAccents"},
            {"gpt2", "/normalizer", R"({"type": "NFC", "x": 1})", kUnsupported, "normalizer.x"},
            {"gpt2", "/normalizer", R"("NFC")", kInvalid, "normalizer"},

@@ -51,7 +51,7 @@ class AddedTokenList {
     token.lstrip = fields.boolean("lstrip", false);
     token.rstrip = fields.boolean("rstrip", false);
     if (token.text.empty()) fields.refuse("content", "a token is empty (\"\")");
-    check_length(token, fields, "content");
+    check_pattern(token, fields, "content");
     return token;
   }
 
@@ -102,7 +102,7 @@ class AddedTokenList {
   // id; none if the model has no row for it, or another token has it. `fields`, `key`: where the token was read.
   std::optional<TokenId> add_special(AddedToken token, const Fields& fields, const std::string& key) {
     if (!flags_.contains(token.text)) {
-      check_length(token, fields, key);
+      check_pattern(token, fields, key);
       const auto known = spellings_.find(token.text);
       if (!known) begin_second_call();
       token.id = known.value_or(next_);
@@ -159,8 +159,14 @@ class AddedTokenList {
 
  private:
   // The size is checked first, because normalizing a long text can take gigabytes.
-  void check_length(const AddedToken& token, const Fields& fields, const std::string& key) const {
-    if (token.text.size() <= AddedTokens::kMaxBytes && pattern_of(token).size() <= AddedTokens::kMaxBytes) return;
+  void check_pattern(const AddedToken& token, const Fields& fields, const std::string& key) const {
+    if (token.text.size() <= AddedTokens::kMaxBytes) {
+      const std::string pattern = pattern_of(token);
+      if (pattern.empty() && !token.text.empty())
+        throw Error(Error::Kind::unsupported, fields.where(key),
+                    "a token of which the normalizer leaves nothing is not supported, token " + name(token));
+      if (pattern.size() <= AddedTokens::kMaxBytes) return;
+    }
     throw Error(
         Error::Kind::unsupported, fields.where(key),
         "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " + name(token));
@@ -171,7 +177,8 @@ class AddedTokenList {
   // The text to search for. A normalized token is normalized as a text of its own, including the prefix.
   std::string pattern_of(const AddedToken& token) const {
     std::string text = token.text;
-    if (token.normalized) normalizer_.apply(text, nullptr);
+    Regex::Search search;
+    if (token.normalized) normalizer_.apply(text, nullptr, search);
     return text;
   }
 

@@ -34,8 +34,8 @@ class Tokenizer {
   /// Ids of a text, without the tokens of the template. Added tokens that are not special are found in the text.
   /// Spellings of special tokens are ordinary characters; with parse_special they become ids, as in Hugging Face's
   /// tokenizers.
-  /// decode(encode(text)) == text for byte-level tokenizers without normalizer. SentencePiece tokenizers may lose a
-  /// leading space, U+2581 and unknown characters (docs/tokenizers.md).
+  /// decode(encode(text)) == text for byte-level tokenizers without a normalizer or a step that removes text.
+  /// SentencePiece tokenizers may lose a leading space, U+2581 and unknown characters (docs/tokenizers.md).
   /// Error invalid_request if text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2),
   /// or where the expression of a pre-tokenizer takes too many steps (regex.h).
   std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const;

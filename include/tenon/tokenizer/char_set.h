@@ -1,5 +1,6 @@
 // Sets of characters in regular expressions.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -93,18 +94,35 @@ class CharSet {
 
   bool contains(char32_t c) const noexcept { return c < 128 ? (ascii_[c / 64] >> (c % 64) & 1) != 0 : holds(c); }
 
-  // Builds the bitmap for ASCII. Call it when the set is complete, before contains().
+  // The number of lists in which contains() looks for a character.
+  std::size_t cost() const noexcept { return cost_; }
+
+  // Sorts the ranges, and builds the bitmap for ASCII. Call it when the set is complete, before contains().
   void finish() {
-    for (CharSet& nested : nested_) nested.finish();
-    for (CharSet& required : required_) required.finish();
+    cost_ = 1 + named_.size();
+    for (CharSet& nested : nested_) nested.finish(), cost_ += nested.cost_;
+    for (CharSet& required : required_) required.finish(), cost_ += required.cost_;
+    merge_ranges();
     ascii_[0] = ascii_[1] = 0;
     for (char32_t c = 0; c < 128; ++c) ascii_[c / 64] |= std::uint64_t{holds(c)} << (c % 64);
   }
 
  private:
+  void merge_ranges() {
+    std::sort(ranges_.begin(), ranges_.end(), [](const CodeRange& a, const CodeRange& b) { return a.first < b.first; });
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < ranges_.size(); ++i) {
+      if (ranges_[i].first <= ranges_[kept].last)
+        ranges_[kept].last = std::max(ranges_[kept].last, ranges_[i].last);
+      else
+        ranges_[++kept] = ranges_[i];
+    }
+    if (!ranges_.empty()) ranges_.resize(kept + 1);
+  }
+
   bool holds(char32_t c) const noexcept {
     bool in = (categories_ != 0 && is_in(c, categories_)) || (space_ && char_class(c) == CharClass::space);
-    for (std::size_t i = 0; !in && i < ranges_.size(); ++i) in = ranges_[i].first <= c && c <= ranges_[i].last;
+    in = in || is_in(c, ranges_);
     for (std::size_t i = 0; !in && i < named_.size(); ++i) in = is_in(c, named_[i]);
     for (std::size_t i = 0; !in && i < nested_.size(); ++i) in = nested_[i].contains(c);
     for (std::size_t i = 0; in && i < required_.size(); ++i) in = required_[i].contains(c);
@@ -116,6 +134,7 @@ class CharSet {
   std::vector<CharSet> nested_;
   std::vector<CharSet> required_;  // operands of &&, of which each must contain the character
   std::uint32_t categories_ = 0;
+  std::size_t cost_ = 1;
   bool space_ = false, negated_ = false;
   std::uint64_t ascii_[2] = {};
 };

@@ -36,7 +36,22 @@ class Charsmap {
   };
   Match longest(std::string_view text) const {
     Match match;
-    if (units_.empty()) return match;
+    for_each_rule(text, [&](const Match& found) { return match = found, true; });
+    return match;
+  }
+
+  // The shortest rule that `text` begins with.
+  Match shortest(std::string_view text) const {
+    Match match;
+    for_each_rule(text, [&](const Match& found) { return match = found, false; });
+    return match;
+  }
+
+ private:
+  // Calls visit(match) for each rule that `text` begins with, the shortest first, until it returns false.
+  template <class Visit>
+  void for_each_rule(std::string_view text, Visit&& visit) const {
+    if (units_.empty()) return;
     std::size_t node = offset(units_[0]);
     for (std::size_t at = 0; at < text.size(); ++at) {
       const auto byte = static_cast<unsigned char>(text[at]);
@@ -49,12 +64,10 @@ class Charsmap {
       if (node >= units_.size()) break;
       const std::size_t value = units_[node] & 0x7FFFFFFFu;
       if (value >= replacements_.size()) continue;
-      match = {at + 1, std::string_view(replacements_.data() + value)};  // a NUL ends it
+      if (!visit(Match{at + 1, std::string_view(replacements_.data() + value)})) return;  // a NUL ends it
     }
-    return match;
   }
 
- private:
   static std::uint32_t number(std::string_view bytes, std::size_t at) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4; ++i)

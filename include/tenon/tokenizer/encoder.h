@@ -56,7 +56,7 @@ class Encoder {
     if (vocabulary_.sentencepiece) return sentencepiece_part(part, special, first);
     if (pipeline_.normalizer.empty()) return cut(part, special, first);
     std::string normal(part), mask(special.mask());
-    const bool begins = pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr);
+    const bool begins = pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr, scratch_.search);
     cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first && begins);
   }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/letter_case.h"
 #include "tenon/tokenizer/normal_form.h"
+#include "tenon/tokenizer/precompiled.h"
 #include "tenon/tokenizer/regex.h"
 
 namespace tenon::detail {
@@ -22,6 +24,7 @@ struct NormalizerStep {
   enum class Kind : std::uint8_t {
     normal_form,
     lower_case,
+    precompiled,      // the rules of a SentencePiece model
     clean,            // Nmt of tokenizers: drops control characters, and makes white space a space
     strip,            // white space at the start of the text, at its end, or both
     prepend,          // `to` in front of a nonempty text
@@ -33,6 +36,7 @@ struct NormalizerStep {
   NormalForm form = NormalForm::nfc;
   bool left = false, right = false;  // strip
   Regex regex = {};
+  std::shared_ptr<const Charsmap> rules = {};  // precompiled
 };
 
 // The normalizer of a tokenizer: its steps in order.
@@ -52,12 +56,12 @@ class Normalizer {
   // Normalizes `text` in place. `mask`, if not null, has one byte per byte of the text and is changed with it. Bytes
   // that replace several bytes are marked where all of those were marked. Returns whether the result begins where the
   // text does: false if a step dropped its beginning. Error capacity if the result has 2^31 bytes or more, or an
-  // expression takes too many steps.
-  bool apply(std::string& text, std::string* mask) const {
+  // expression takes more steps than `search` has.
+  bool apply(std::string& text, std::string* mask, Regex::Search& search) const {
     bool begins = true;
     std::size_t prefix = 0;  // bytes in front that are no part of the text
     for (const NormalizerStep& step : steps_) {
-      const std::size_t dropped = apply_step(step, text, mask);
+      const std::size_t dropped = apply_step(step, text, mask, search);
       begins = begins && dropped <= prefix;
       prefix -= std::min(dropped, prefix);
       if (step.kind == NormalizerStep::Kind::prepend) prefix += step.to.size();
@@ -68,13 +72,17 @@ class Normalizer {
 
  private:
   // Returns the bytes that were dropped in front.
-  static std::size_t apply_step(const NormalizerStep& step, std::string& text, std::string* mask) {
+  static std::size_t apply_step(const NormalizerStep& step, std::string& text, std::string* mask,
+                                Regex::Search& search) {
     const std::size_t first = text.empty() ? 0 : one_character(text, 0);
     switch (step.kind) {
       case NormalizerStep::Kind::normal_form:
         return compose(step.form, text, mask), 0;
       case NormalizerStep::Kind::lower_case:
         change(text, mask, one_character, [](std::string_view c) { return lower_case(decode_utf8(c, 0).value); });
+        return 0;
+      case NormalizerStep::Kind::precompiled:  // what it drops in front keeps its place in tokenizers
+        change(text, mask, grapheme_end, [&](std::string_view part) { return apply_rules(*step.rules, part); });
         return 0;
       case NormalizerStep::Kind::clean: {
         const bool drops = first > 0 && cleaned(std::string_view(text).substr(0, first)).empty();
@@ -93,7 +101,7 @@ class Normalizer {
         return replace(step, text, mask), dropped;
       }
       case NormalizerStep::Kind::replace_matches:
-        return replace_matches(step, text, mask);
+        return replace_matches(step, text, mask, search);
     }
     return 0;
   }
@@ -190,8 +198,8 @@ class Normalizer {
   }
 
   // Returns the bytes that were dropped in front.
-  static std::size_t replace_matches(const NormalizerStep& step, std::string& text, std::string* mask) {
-    Regex::Search search;
+  static std::size_t replace_matches(const NormalizerStep& step, std::string& text, std::string* mask,
+                                     Regex::Search& search) {
     search.allow(text.size());
     std::string out, out_mask;
     std::size_t at = 0, dropped = 0;

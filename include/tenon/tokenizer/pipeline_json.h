@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,15 +52,23 @@ inline NormalizerStep read_normalizer_step(const JsonNode& step) {
   if (type == "Replace") return read_replace(step);
   if (type == "Prepend") {
     step.only({"type", "prepend"});
-    return {.kind = Kind::prepend, .to = step->string("prepend")};
+    NormalizerStep out{.kind = Kind::prepend, .to = step->string("prepend")};
+    if (out.to.empty()) step.unsupported("prepend", "an empty text is not supported: it would double a character");
+    return out;
   }
   if (type == "Strip") {
     step.only({"type", "strip_left", "strip_right"});
     return {.kind = Kind::strip, .left = step->boolean("strip_left"), .right = step->boolean("strip_right")};
   }
+  if (type == "Precompiled") {
+    constexpr const char* key = "precompiled_charsmap";
+    step.only({"type", key});
+    const std::string bytes = decode_base64(step->string(key), step->where(key));
+    return {.kind = Kind::precompiled, .rules = std::make_shared<const Charsmap>(bytes, step->where(key))};
+  }
   const bool forms = type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD";
   if (!forms && type != "Lowercase" && type != "Nmt")
-    step.unsupported_type("NFC, NFD, NFKC, NFKD, Lowercase, Nmt, Strip, Prepend, Replace");
+    step.unsupported_type("NFC, NFD, NFKC, NFKD, Lowercase, Nmt, Precompiled, Strip, Prepend, Replace");
   step.only({"type"});
   if (!forms) return {.kind = type == "Nmt" ? Kind::clean : Kind::lower_case};
   return {.form = type == "NFC"    ? NormalForm::nfc
@@ -69,8 +78,10 @@ inline NormalizerStep read_normalizer_step(const JsonNode& step) {
 }
 
 inline Normalizer read_normalizer(const JsonNode& top) {
+  const auto found = top.steps("normalizer", "normalizers");
+  if (found.size() > kMostSteps) top.unsupported("normalizer", "more than 32 steps are not supported");
   std::vector<NormalizerStep> steps;
-  for (const JsonNode& step : top.steps("normalizer", "normalizers")) steps.push_back(read_normalizer_step(step));
+  for (const JsonNode& step : found) steps.push_back(read_normalizer_step(step));
   return Normalizer(std::move(steps));
 }
 

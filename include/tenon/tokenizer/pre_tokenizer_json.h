@@ -71,8 +71,8 @@ inline PreTokenizerStep read_split(const JsonNode& step) {
   return out;
 }
 
-// Reads the steps that drop what is between words. Whitespace is an expression of another library in tokenizers, whose
-// \w has no numbers such as U+00B2, and two joiners.
+// Reads the steps that drop what is between words. Whitespace is an expression of Rust's regex in tokenizers: its \w
+// has two joiners more, and lacks numbers such as U+00B2.
 inline PreTokenizerStep read_words(const JsonNode& step) {
   PreTokenizerStep out{.kind = PreTokenizerStep::Kind::regex, .behavior = SplitBehavior::removed};
   if (step.type() == "CharDelimiterSplit") {
@@ -120,6 +120,8 @@ inline Metaspace read_metaspace(const JsonNode& step) {
           step->boolean("split", true)};
 }
 
+inline constexpr std::size_t kMostSteps = 32;  // of a normalizer, and of a pre_tokenizer
+
 // A pre_tokenizer as read from tokenizer.json.
 struct PreTokenizerFile {
   PreTokenizer steps;
@@ -129,9 +131,8 @@ struct PreTokenizerFile {
 
 inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
   using Kind = PreTokenizerStep::Kind;
-  constexpr std::size_t most = 32;
   const auto parts = top.steps("pre_tokenizer", "pretokenizers");
-  if (parts.size() > most) top.unsupported("pre_tokenizer", "more than 32 steps are not supported");
+  if (parts.size() > kMostSteps) top.unsupported("pre_tokenizer", "more than 32 steps are not supported");
   PreTokenizerFile out;
   std::vector<PreTokenizerStep> steps;
   bool metaspace = false;

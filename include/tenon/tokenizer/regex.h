@@ -27,7 +27,7 @@ struct RegexStep {
     look,      // lookahead: the steps up to `jump` must match here or, if `negated`, must not
     behind,    // lookbehind: like look, but the steps start `least` characters before, which is their length
     atomic,    // takes the first match of the steps up to `jump`, and never another one
-    mark,      // notes the position in the slot `set`
+    mark,      // notes the position in the slot `set`; the last note stays after a failure, which costs one empty turn
     progress,  // continues at `jump` if the position is that in the slot `set`: a loop ends after an empty turn
     check,     // `place` must hold here or, if `negated`, must not
     match,
@@ -56,38 +56,48 @@ class Regex {
     word_.finish();
   }
 
-  // A choice that is undone, or made otherwise, after a failure.
+  // A choice to return to after a failure.
   struct Choice {
     std::size_t step, at;
-    std::size_t least;  // repeat: end of the fewest characters it may keep; else kSplit or kMark
+    std::size_t least;  // repeat: end of the fewest characters it may keep; kUnbounded: a split
   };
-  static constexpr std::size_t kSplit = kUnbounded;
-  static constexpr std::size_t kMark = kUnbounded - 1;  // slot `step` had the position `at`
   // Budget of steps for one text: kBaseSteps, and kStepsPerByte for each byte that an expression searches. A step is a
-  // step of the expression or one character read. The pre-tokenizers of tests/tokenizer/data take at most 23 per byte.
-  static constexpr std::size_t kBaseSteps = 10'000'000, kStepsPerByte = 64;
+  // step of the expression, or one character read and looked up in one list. The pre-tokenizers of
+  // tests/tokenizer/data take at most 23 per byte. Groups of three digits, counted from the end of a number, take
+  // quadratic time: 7,000 digits are within the budget.
+  static constexpr std::size_t kBaseSteps = 100'000'000, kStepsPerByte = 64;
+  // Most choices that are kept at once, 24 bytes each.
+  static constexpr std::size_t kBaseChoices = 1 << 20, kChoicesPerByte = 8;
 
   // State of the matcher for one text. It is shared by all searches in the text, which need one allocation and one
   // budget.
   struct Search {
     std::vector<Choice> choices = {};
     std::vector<std::size_t> slots = {};
-    std::size_t steps_left = kBaseSteps;
+    std::size_t steps_left = kBaseSteps, most_choices = kBaseChoices;
 
     // Adds the budget for a search through `bytes` more bytes.
-    void allow(std::size_t bytes) noexcept { steps_left += kStepsPerByte * bytes; }
+    void allow(std::size_t bytes) noexcept {
+      steps_left += kStepsPerByte * bytes;
+      most_choices = std::max(most_choices, kBaseChoices + kChoicesPerByte * bytes);
+    }
     void spend(std::size_t steps) {
-      if (steps > steps_left)
-        throw Error(Error::Kind::capacity, "text",
-                    "the pre-tokenizer's expression takes too many steps: shorten the text or its repeated "
-                    "characters, or change the Split in tokenizer.json");
+      if (steps > steps_left) refuse();
       steps_left -= steps;
+    }
+    void keep(const Choice& choice) {
+      if (choices.size() == most_choices) refuse();
+      choices.push_back(choice);
+    }
+    [[noreturn]] static void refuse() {
+      throw Error(Error::Kind::capacity, "text",
+                  "the tokenizer's expression takes too many steps: shorten the text or its repeated characters, or "
+                  "change the expression in tokenizer.json");
     }
   };
 
-  // The leftmost match at or after text[from], which may be empty; text is valid UTF-8. Expressions of known tokenizers
-  // take linear time. Others can take quadratic or exponential time: error capacity if the budget of `search` is used
-  // up.
+  // The leftmost match at or after text[from], which may be empty; text is valid UTF-8. Expressions can take quadratic
+  // or exponential time: error capacity if the budget of `search` is used up.
   std::optional<TextSpan> find(std::string_view text, std::size_t from, Search& search) const {
     search.slots.resize(std::max(search.slots.size(), slots_));
     while (from <= text.size()) {
@@ -125,7 +135,7 @@ class Regex {
       if (!set.contains(point.value)) break;
       at += static_cast<std::size_t>(point.length);
     }
-    search.spend(count);
+    search.spend(count * set.cost());
     return at;
   }
 
@@ -139,7 +149,8 @@ class Regex {
         search.choices.resize(bottom);
         return at;
       }
-      if (!take(each, text, at, step, search) && !backtrack(text, at, step, search, bottom)) return std::nullopt;
+      if (!take(each, text, at, step, search) && !backtrack(text, at, step, search.choices, bottom))
+        return std::nullopt;
     }
   }
 
@@ -151,7 +162,7 @@ class Regex {
       case RegexStep::Kind::repeat:
         return repeat(each, text, at, step, search);
       case RegexStep::Kind::split:
-        search.choices.push_back({each.lazy ? step + 1 : target, at, kSplit});
+        search.keep({each.lazy ? step + 1 : target, at, kUnbounded});
         step = each.lazy ? target : step + 1;
         return true;
       case RegexStep::Kind::jump:
@@ -159,7 +170,7 @@ class Regex {
         return true;
       case RegexStep::Kind::look:
       case RegexStep::Kind::behind: {
-        const auto begin = each.kind == RegexStep::Kind::look ? at : back(text, at, each.least);
+        const auto begin = each.kind == RegexStep::Kind::look ? at : back(text, at, each.least, search);
         const bool found = begin && match_at(text, *begin, step + 1, search);
         step = target;
         return found != each.negated;
@@ -170,7 +181,6 @@ class Regex {
         return end.has_value();
       }
       case RegexStep::Kind::mark:
-        search.choices.push_back({slot, search.slots[slot], kMark});
         search.slots[slot] = at;
         break;
       case RegexStep::Kind::progress:
@@ -185,7 +195,8 @@ class Regex {
   }
 
   // The position `count` characters before text[at], if there are as many.
-  static std::optional<std::size_t> back(std::string_view text, std::size_t at, std::size_t count) noexcept {
+  static std::optional<std::size_t> back(std::string_view text, std::size_t at, std::size_t count, Search& search) {
+    search.spend(count);
     for (; count > 0; --count) {
       if (at == 0) return std::nullopt;
       at = previous(text, at);
@@ -223,30 +234,24 @@ class Regex {
       end += static_cast<std::size_t>(point.length);
       if (++count == each.least) least = end;
     }
-    search.spend(count);
+    search.spend(count * set.cost());
     if (least == kUnbounded) return false;
     ++step;
-    if (end > least && !each.possessive) search.choices.push_back({step, end, least});
+    if (end > least && !each.possessive) search.keep({step, end, least});
     at = end;
     return true;
   }
 
   // Backtracks to the last choice above `bottom`. Returns false where there is none.
-  static bool backtrack(std::string_view text, std::size_t& at, std::size_t& step, Search& search, std::size_t bottom) {
-    while (search.choices.size() > bottom) {
-      Choice& last = search.choices.back();
-      if (last.least == kMark) {
-        search.slots[last.step] = last.at;
-        search.choices.pop_back();
-        continue;
-      }
-      step = last.step;
-      if (last.least != kSplit) last.at = previous(text, last.at);
-      at = last.at;
-      if (last.least == kSplit || last.at <= last.least) search.choices.pop_back();
-      return true;
-    }
-    return false;
+  static bool backtrack(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
+                        std::size_t bottom) {
+    if (choices.size() == bottom) return false;
+    Choice& last = choices.back();
+    step = last.step;
+    if (last.least != kUnbounded) last.at = previous(text, last.at);
+    at = last.at;
+    if (last.least == kUnbounded || last.at <= last.least) choices.pop_back();
+    return true;
   }
 
   std::vector<RegexStep> steps_{RegexStep{}};

@@ -19,7 +19,7 @@ namespace tenon::detail {
 // The text of an expression and the place in it. RegexParser reads the rest of the syntax.
 class RegexClassParser {
  protected:
-  static constexpr std::size_t kMostDepth = 32;
+  static constexpr std::size_t kMostDepth = 32, kMostClasses = 256, kMostFolded = 1 << 21;
 
   RegexClassParser(std::string_view pattern, const std::string& where) : text_(pattern), where_(where) {}
 
@@ -42,8 +42,9 @@ class RegexClassParser {
     return point.value;
   }
 
-  CharSet literal(char32_t c) const {
+  CharSet literal(char32_t c) {
     CharSet set;
+    letter_ = c;
     add_range(c, c, set);
     return set;
   }
@@ -81,7 +82,7 @@ class RegexClassParser {
         set.negate();
         return set;
       default:
-        refuse("the escape \\" + std::string(text_.substr(at_ - 1, 1)));
+        refuse("the escape \\" + std::string(1, static_cast<char>(c < 0x80 && c >= 0x20 ? c : '?')));
     }
     if (c == 'S' || c == 'D' || c == 'W' || c == 'H') set.negate();
     return set;
@@ -90,6 +91,7 @@ class RegexClassParser {
   // A class; at_ is after its [.
   CharSet bracket() {
     if (++depth_ > kMostDepth) refuse("classes nested too deeply");
+    if (++classes_ > kMostClasses) refuse("too many classes");
     const bool negated = take("^");
     CharSet set, operand;
     bool intersects = false;
@@ -106,19 +108,36 @@ class RegexClassParser {
     }
     intersects ? set.intersect(std::move(operand)) : void(set = std::move(operand));
     if (negated) set.negate();
+    if (any_case_ && !negated && holds_ligature(set)) refuse("a class with ligatures without case");
     --depth_;
     return set;
   }
 
   std::string_view text_;
   const std::string& where_;
-  std::size_t at_ = 0, depth_ = 0;
+  std::size_t at_ = 0, depth_ = 0, classes_ = 0, folded_ = 0;
   bool any_case_ = false;
+  char32_t letter_ = 0;  // the last character that stood outside a class
 
  private:
-  void add_range(char32_t first, char32_t last, CharSet& set) const {
+  // Where case is ignored, a class that is not negated also matches the letters of a ligature that it holds, such as ss
+  // for U+00DF. Characters whose case folding has several characters, rounded to ranges.
+  static bool holds_ligature(CharSet set) {
+    constexpr CodeRange ranges[] = {{0xDF, 0xDF},     {0x130, 0x130},   {0x149, 0x149},  {0x1F0, 0x1F0},
+                                    {0x390, 0x390},   {0x3B0, 0x3B0},   {0x587, 0x587},  {0x1E96, 0x1E9E},
+                                    {0x1F50, 0x1F56}, {0x1F80, 0x1FFC}, {0xFB00, 0xFB17}};
+    set.finish();
+    for (const auto& [first, last] : ranges)
+      for (char32_t c = first; c <= last; ++c)
+        if (set.contains(c)) return true;
+    return false;
+  }
+
+  void add_range(char32_t first, char32_t last, CharSet& set) {
     set.add_range(first, last);
     if (!any_case_) return;
+    folded_ += last - first + 1;
+    if (folded_ > kMostFolded) refuse("too many characters without case");
     for (char32_t c = first; c <= last; ++c) {
       if (c >= 0x80 && has_case(c)) refuse("a letter beyond ASCII without case");
       const char32_t lower = c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
@@ -130,7 +149,9 @@ class RegexClassParser {
     }
   }
 
+  // Whether another case of `c` may be meant, or `c` may be a part of one character in another case (U+030C after j).
   static bool has_case(char32_t c) {
+    if ((c >= 0x300 && c <= 0x36F) || c == 0x2BC || c == 0x2BE) return true;
     const auto code = static_cast<utf8proc_int32_t>(c);
     constexpr std::uint32_t cased =
         category_bit(UTF8PROC_CATEGORY_LU) | category_bit(UTF8PROC_CATEGORY_LL) | category_bit(UTF8PROC_CATEGORY_LT);
@@ -154,7 +175,7 @@ class RegexClassParser {
     const std::size_t end = std::min(text_.find('}', at_), text_.size());
     CharSet set;
     if (end == text_.size() || !add_named(text_.substr(at_, end - at_), negated, in_class, set))
-      refuse("the property " + std::string(text_.substr(at_, end - at_)));
+      refuse("the property " + printable(std::string(text_.substr(at_, end - at_)), 60));
     at_ = end + 1;
     if (negated) set.negate();
     return set;
@@ -187,11 +208,12 @@ class RegexClassParser {
   // [:alpha:], [:^alpha:]; at_ is after [:.
   CharSet posix_class() {
     const bool negated = take("^");
-    const std::size_t end = std::min(text_.find(":]", at_), text_.size());
+    const std::size_t end = text_.find(":]", at_);
+    if (end == text_.npos) refuse("a class without an end");
     const std::string_view name = text_.substr(at_, end - at_);
     CharSet set;
     if (any_case_ && (name == "upper" || name == "lower"))
-      refuse("the class [:" + std::string(name) + ":] without case");
+      refuse("the class [:" + printable(std::string(name), 60) + ":] without case");
     if (name == "word")
       add_word(true, set);
     else if (name == "punct")
@@ -203,7 +225,7 @@ class RegexClassParser {
     else if (name == "alpha" || name == "alnum" || name == "upper" || name == "lower")
       set.add(*unicode_set(name));
     else
-      refuse("the class [:" + std::string(name) + ":]");
+      refuse("the class [:" + printable(std::string(name), 60) + ":]");
     at_ = end + 2;
     if (negated) set.negate();
     return set;
@@ -217,6 +239,7 @@ class RegexClassParser {
     const auto begin = next_is("\\") ? escaped_character() : std::optional(character());
     if (!begin) return set.add(escape(true));
     char32_t last = *begin;
+    if (next_is("-&&")) refuse("a - before &&");
     if (next_is("-") && !next_is("-]")) {
       ++at_;
       const auto end = next_is("\\") ? escaped_character() : std::optional(character());

@@ -13,8 +13,9 @@
 
 namespace tenon::detail {
 
-// Refused: references to groups, conditions, absent expressions, \G \K \R \X \y, lookbehind of several lengths, and
-// what RegexClassParser refuses. Matching can take exponential time: (a+)+b on many a. Regex::Search counts steps.
+// Refused: references to groups, conditions, absent expressions, \G \K \R \X \y, a lookbehind with an alternative of no
+// fixed length, and what RegexClassParser refuses. Matching can take exponential time: (a+)+b on many a. Regex::Search
+// counts steps.
 class RegexParser : RegexClassParser {
  public:
   // Whether an expression may match an empty text.
@@ -41,6 +42,8 @@ class RegexParser : RegexClassParser {
     bool may_be_empty = true;
     std::optional<std::size_t> length = 0;  // characters of every match, if that is one number
     bool place = false;                     // a place, a lookahead or a lookbehind, which cannot be repeated
+    // Letters of kFolding, without case, with which a match may begin and end, where case is ignored.
+    unsigned firsts = 0, lasts = 0;
   };
 
   // How often something is matched.
@@ -58,7 +61,19 @@ class RegexParser : RegexClassParser {
     return out;
   }
 
+  // Where case is ignored, Oniguruma matches some pairs of letters with one character, such as U+00DF for ss.
+  static constexpr std::string_view kFolding = "sftil";
+  static unsigned bit(char letter) { return 1u << kFolding.find(letter); }
+  void check_fold(unsigned lasts, unsigned firsts) const {
+    if (((lasts & bit('s')) && (firsts & (bit('s') | bit('t')))) ||
+        ((lasts & bit('f')) && (firsts & (bit('f') | bit('i') | bit('l')))))
+      refuse("a ligature without case");
+  }
+
   void append(Part& to, Part&& part) const {
+    check_fold(to.lasts, part.firsts);
+    to.firsts |= to.may_be_empty ? part.firsts : 0;
+    to.lasts = part.lasts | (part.may_be_empty ? to.lasts : 0);
     to.may_be_empty = to.may_be_empty && part.may_be_empty;
     to.length = to.length && part.length ? std::optional(*to.length + *part.length) : std::nullopt;
     to.steps.insert(to.steps.end(), part.steps.begin(), part.steps.end());
@@ -89,17 +104,19 @@ class RegexParser : RegexClassParser {
       first.steps.push_back(step(Kind::jump, out.steps.size() + 1));
       const bool empty = first.may_be_empty || out.may_be_empty;
       const auto length = first.length == out.length ? first.length : std::nullopt;
+      const unsigned firsts = first.firsts | out.firsts, lasts = first.lasts | out.lasts;
+      first.firsts = first.lasts = out.firsts = out.lasts = 0;  // they do not follow one another
       append(first, std::move(out));
       out = std::move(first);
       out.may_be_empty = empty;
       out.length = length;
+      out.firsts = firsts, out.lasts = lasts;
     }
     return out;
   }
 
   Part sequence() {
     Part out;
-    char32_t before = 0;  // the last letter, where case is ignored
     while (!done() && !next_is("|") && !next_is(")")) {
       if (next_is("(?i)") || next_is("(?-i)")) {  // to the end of the group, with its alternatives, as in Ruby
         const bool outer = std::exchange(any_case_, next_is("(?i)"));
@@ -108,20 +125,9 @@ class RegexParser : RegexClassParser {
         any_case_ = outer;
         continue;
       }
-      const char32_t letter = any_case_ && !next_is("\\") ? static_cast<unsigned char>(text_[at_]) : 0;
-      check_fold(before, letter);
-      before = letter;
       append(out, quantified(atom()));
     }
     return out;
-  }
-
-  // Where case is ignored, Oniguruma matches these pairs with one character, such as U+00DF for ss.
-  void check_fold(char32_t before, char32_t letter) const {
-    const auto lower = [](char32_t c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; };
-    const char32_t a = lower(before), b = lower(letter);
-    if ((a == 's' && (b == 's' || b == 't')) || (a == 'f' && (b == 'f' || b == 'i' || b == 'l')))
-      refuse("a ligature without case");
   }
 
   // A place such as ^ or \b, if one stands here.
@@ -154,6 +160,7 @@ class RegexParser : RegexClassParser {
     if (next_is("(")) return group();
     if (auto found = place()) return std::move(*found);
     CharSet set;
+    letter_ = 0;
     if (take("[")) {
       set = bracket();
     } else if (take(".")) {
@@ -169,6 +176,9 @@ class RegexParser : RegexClassParser {
     if (sets_.size() == kMostSteps) refuse("too many parts");
     Part out{{step(Kind::repeat, 0)}, false, 1};
     out.steps[0].set = static_cast<int>(sets_.size());
+    const char32_t lower = letter_ >= 'A' && letter_ <= 'Z' ? letter_ + ('a' - 'A') : letter_;
+    for (const char each : kFolding)
+      if (any_case_ && lower == static_cast<unsigned char>(each)) out.firsts = out.lasts = bit(each);
     sets_.push_back(std::move(set));
     return out;
   }
@@ -200,7 +210,7 @@ class RegexParser : RegexClassParser {
     return place_of(std::move(out));
   }
 
-  static Part place_of(Part&& part) { return {std::move(part.steps), true, 0, true}; }
+  static Part place_of(Part&& part) { return {std::move(part.steps), true, 0, true, 0, 0}; }
 
   // The part inside one step: a lookahead, a lookbehind or an atomic group.
   Part enclosed(Kind kind, Part&& part) const {
@@ -283,7 +293,8 @@ class RegexParser : RegexClassParser {
 
   Part quantified(Part&& part) {
     Part out = std::move(part);
-    while (const auto found = times()) {
+    for (std::size_t count = 0; const auto found = times(); ++count) {
+      if (count == kMostDepth) refuse("repeats nested too deeply");
       if (out.place) refuse("a repeat of a place or a look");
       out = repeated(std::move(out), *found);
     }
@@ -291,7 +302,10 @@ class RegexParser : RegexClassParser {
   }
 
   Part repeated(Part&& part, const Times& times) {
+    if (times.least == 1 && times.most == 1) return std::move(part);
     Part out;
+    if (times.least > 1) check_fold(part.lasts, part.firsts);
+    out.firsts = part.firsts, out.lasts = part.lasts;
     const bool single = part.steps.size() == 1 && part.steps[0].kind == Kind::repeat && part.steps[0].least == 1 &&
                         part.steps[0].most == 1;
     const auto length =
@@ -300,7 +314,9 @@ class RegexParser : RegexClassParser {
       out.steps = std::move(part.steps);
       out.steps[0].least = times.least, out.steps[0].most = times.most, out.steps[0].possessive = times.possessive;
     } else {
+      const unsigned firsts = out.firsts, lasts = out.lasts;
       out = unrolled(part, times);
+      out.firsts = firsts, out.lasts = lasts;
       if (times.possessive) out = enclosed(Kind::atomic, std::move(out));
     }
     out.may_be_empty = times.least == 0 || part.may_be_empty;

@@ -356,7 +356,12 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
   const auto refuse = [&](const char* key, const std::string& what) {
     throw Error(Error::Kind::unsupported, config.where(key), what);
   };
-  const bool normalizes = pipeline.normalizer.has(NormalizerStep::Kind::prepend);
+  using Kind = NormalizerStep::Kind;
+  const bool normalizes = pipeline.normalizer.has(Kind::prepend);
+  for (const NormalizerStep& step : pipeline.normalizer.steps())
+    if (step.kind != Kind::prepend && !(step.kind == Kind::replace && step.from == " " && step.to == kMetaspace))
+      throw Error(Error::Kind::unsupported, config.where("add_prefix_space"),
+                  "is not supported beside further steps of the normalizer, which transformers drops");
   const PreTokenizerStep* const step = pipeline.pre_tokenizer.find(PreTokenizerStep::Kind::metaspace);
   const Metaspace found = step ? step->metaspace : Metaspace{};
   const bool prepends = normalizes || found.prepend != Prepend::never;

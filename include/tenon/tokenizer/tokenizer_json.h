@@ -141,14 +141,22 @@ inline std::vector<ScoredPiece> read_unigram_pieces(const JsonNode& model, Spell
   return pieces;
 }
 
-// Makes the unigram model. Special tokens are no pieces: their spelling in a text is ordinary characters.
+// Makes the unigram model. Special tokens are no pieces: their spelling in a text is ordinary characters. One that
+// could be a part of ordinary text is refused, because in tokenizers it is a piece, too.
 inline void finish_unigram(const JsonNode& model, const Spellings& spellings, std::vector<ScoredPiece> pieces,
                            TokenizerTables& out) {
   const int unknown = model->integer("unk_id", 0, static_cast<int>(pieces.size()) - 1);
   std::optional<std::vector<TokenId>> bytes;
   if (const auto tokens = byte_fallback_tokens(model, spellings)) bytes.emplace(tokens->begin(), tokens->end());
   double least = std::numeric_limits<double>::infinity();
-  for (const ScoredPiece& piece : pieces) least = std::min(least, piece.score);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::string& text = pieces[i].text;
+    least = std::min(least, pieces[i].score);
+    const bool control = text.size() > 2 && (text.front() == '<' || text.front() == '[');
+    if (!control && is_special(out.special, pieces[i].id))
+      model.unsupported("vocab[" + std::to_string(i) + "]",
+                        "\"" + printable(text, 60) + "\" is a piece of ordinary text and a special token, too");
+  }
   std::erase_if(pieces, [&](const ScoredPiece& piece) { return is_special(out.special, piece.id); });
   out.unigram = std::make_shared<const Unigram>(PieceTable(std::move(pieces)), UnknownText(unknown, std::move(bytes)),
                                                 least, Unigram::Reference::tokenizers);
