@@ -115,9 +115,13 @@ def randomise(model):
 
 
 def answer(model, prompt, steps):
-    ids = torch.tensor([prompt])
+    def run(ids, begin, **more):
+        if hasattr(model.config, "vision_config"):  # Qwen-VL takes 0 for its first position where generate() gives one
+            more["cache_position"] = torch.arange(begin, begin + len(ids))
+        return model(torch.tensor([ids]), use_cache=True, **more)
+
     with torch.no_grad():
-        out = model(ids, use_cache=True)
+        out = run(prompt, 0)
         logits = out.logits[0].double()
         nll = -torch.log_softmax(logits[:-1], -1)[range(len(prompt) - 1), prompt[1:]].mean() if len(prompt) > 1 else None
         greedy, margins, row, past = [], [], logits[-1], out.past_key_values
@@ -126,7 +130,7 @@ def answer(model, prompt, steps):
             greedy.append(int(best.indices[0]))
             margins.append(round(float(best.values[0] - best.values[1]), 5))
             next_ids = [greedy[-1]] if past is not None else prompt + greedy  # Granite 4 returns no cache without one
-            out = model(torch.tensor([next_ids]), past_key_values=past, use_cache=True)
+            out = run(next_ids, len(prompt) + len(greedy) - len(next_ids), past_key_values=past)
             row, past = out.logits[0, -1].double(), out.past_key_values
     positions = sorted({0, len(prompt) // 2, len(prompt) - 1})
     return {"input_ids": prompt,
