@@ -147,9 +147,8 @@ TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) 
   for (const auto& layer : spec.layers) {
     need(has_kind(layer.attention_norm) && has_kind(layer.mlp_norm), "norm_kind",
          "whose norms have a bias (layer) or none (rms)");
-    need(layer.experts.empty() ||
-             (!c.parallel_residual && !c.output_norms && c.residual_scale == 1 && layer.after_mlp_norm.gain.none()),
-         "experts", "whose mixtures have no parallel residual, no norm of their output and no factor");
+    need(layer.experts.empty() || (!c.parallel_residual && !c.output_norms && layer.after_mlp_norm.gain.none()),
+         "experts", "whose mixtures have no parallel residual and no norm of their output");
     if (!layer.up.weight.none())
       need(layer.up.weight.shape.rows == (c.mlp_kind == MlpKind::gated ? 2 : 1) * c.inner, "mlp_kind",
            "whose MLP has a gate or none");

@@ -12,6 +12,7 @@
 #include "tenon/core/kv_prefetch.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/model/activations.h"
+#include "tenon/model/add_mixture.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
 #include "tenon/model/low_rank_updates.h"
@@ -241,12 +242,14 @@ class DecoderPass {
     if (layer.after_mlp_norm.gain) norm(layer.after_mlp_norm, l, NormSite::after_mlp, x_, x_);
   }
 
-  /// x += the mixture of the experts of layer `l`.
+  /// x += the mixture of the experts of layer `l`, times ModelConfig::residual_scale.
   void add_mixture(const auto& layer, [[maybe_unused]] int l) {
     if constexpr (kReadsFloats && MixesExperts<D, W>) {
-      mixture(device_, MixtureArgs<W>{normed(layer.mlp_norm, l, NormSite::mlp), layer.router, layer.router_bias,
-                                      layer.experts, layer.expert_table, c_.experts_chosen, c_.router_kind,
-                                      c_.expert_gate, &state_.activations.experts, x_});
+      detail::add_mixture(device_,
+                          MixtureArgs<W>{normed(layer.mlp_norm, l, NormSite::mlp), layer.router, layer.router_bias,
+                                         layer.experts, layer.expert_table, c_.experts_chosen, c_.router_kind,
+                                         c_.expert_gate, &state_.activations.experts, x_},
+                          branch_, c_.residual_scale);
     }
   }
 
@@ -325,10 +328,7 @@ class DecoderPass {
 
   // The norm of x, or x itself where a family has none there.
   const Operand& normed(const auto& n, int l, NormSite site) {
-    if (n.gain) {
-      norm(n, l, site, x_, normed_);
-      return normed_;
-    }
+    if (n.gain) return norm(n, l, site, x_, normed_), normed_;
     if constexpr (kReadsFloats) return x_;
     return normed_;  // check_runs() has refused it
   }
