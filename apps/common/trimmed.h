@@ -1,5 +1,7 @@
 // Texts without blanks around them.
 #pragma once
+#include <concepts>
+#include <string>
 #include <string_view>
 
 namespace program {
@@ -11,5 +13,9 @@ inline std::string_view trimmed(std::string_view text, std::string_view characte
   const auto first = text.find_first_not_of(characters);
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(characters) - first + 1);
 }
+
+// The result would be a view of a text that has ended.
+template <std::same_as<std::string> Text>
+std::string_view trimmed(Text&& text, std::string_view characters = kBlanks) = delete;
 
 }  // namespace program

@@ -19,7 +19,8 @@ constexpr const char* kReceiptHeader = "x-tenon-receipt";
 
 // A client of OpenAI's cannot add fields to a body everywhere: a header asks for receipts, too.
 void ask_receipts(const HttpRequest& request, std::string_view path, Asked& asked) {
-  const std::string_view value = trimmed(request.header(kReceiptHeader));
+  const std::string header = request.header(kReceiptHeader);
+  const std::string_view value = trimmed(header);
   if (value.empty() || value == "0" || value == "false") return;
   if (value != "1" && value != "true") {
     throw ApiError(ApiError::Kind::invalid, "`" + std::string(kReceiptHeader) + "` must be 1, true, 0 or false",
