@@ -333,6 +333,14 @@ BOOST_AUTO_TEST_CASE(qwen_vl_has_the_sizes_of_its_decoder) {
     BOOST_TEST(c.tied_head);
     BOOST_TEST(c.window_of(0) == 0);
   }
+  flat["rope_scaling"]["rope_type"] = "default";
+  BOOST_TEST(read(flat).layers == 36);
+  flat["rope_scaling"]["rope_type"] = "yarn";
+  refused(flat, "rope_scaling.type");
+  flat["rope_scaling"].erase("rope_type");
+  flat["rope_scaling"]["partial_rotary_factor"] = 0.5;
+  refused(flat, "rope_scaling.partial_rotary_factor");
+  flat["rope_scaling"].erase("partial_rotary_factor");
   flat["rope_scaling"]["mrope_section"] = {16, 24, 25};
   refused(flat, "rope_scaling.mrope_section");
   flat.erase("rope_scaling");
@@ -340,6 +348,14 @@ BOOST_AUTO_TEST_CASE(qwen_vl_has_the_sizes_of_its_decoder) {
   nested["model_type"] = "qwen3_vl";
   nested["text_config"]["model_type"] = "qwen3_vl_text";
   nested["text_config"].erase("sliding_window");
+  refused(nested, "text_config.rope_scaling.rope_type");  // the class reads this name alone
+  nested["text_config"].erase("rope_scaling");
+  refused(nested, "text_config.rope_scaling");
+  nested["text_config"]["rope_parameters"] = {// as transformers 5 writes it
+                                              {"rope_type", "default"},
+                                              {"rope_theta", 5e6},
+                                              {"mrope_section", {24, 20, 20}}};
+  nested["text_config"].erase("model_type");
   BOOST_TEST(!read(nested).qkv_bias);
   BOOST_TEST(read(nested).rotary.theta == 5e6);
 }

@@ -22,7 +22,7 @@ TENON_INLINE ModelConfig llama_like(std::string_view model_type) {
 TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type,
                                               const LlamaDefaults& defaults) {
   const Fields fields = file.fields();
-  fields.choice("model_type", {model_type});
+  fields.choice("model_type", {model_type}, std::string(model_type));  // a text_config may leave it out
   ModelConfig c = llama_like(model_type);
   const auto count = [&](const char* name, int fallback) {
     return fallback > 0 ? fields.positive_int(name, fallback) : fields.positive_int(name);

@@ -21,19 +21,25 @@ TENON_INLINE void read_qwen_windows(const Fields& fields, ModelConfig& c, int de
 }
 
 // Positions of these models have three parts: time, height and width. They are equal in texts, so the sections of a
-// head, which rope_scaling.mrope_section gives to the parts, have no effect. The classes need the member.
-TENON_INLINE void check_sections(const Fields& fields, int head_dim) {
-  const Fields scaling = fields.object("rope_scaling");
+// head, which mrope_section of rope_scaling (or of rope_parameters, in transformers 5) gives to the parts, have no
+// effect. The classes need them, and a type: rope_type, or `type` in Qwen2's.
+TENON_INLINE void check_sections(const Fields& fields, int head_dim, bool has_default) {
+  const Fields scaling = fields.object(fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  if (!scaling.has("rope_type") && (has_default || !scaling.has("type"))) scaling.refuse("rope_type", "is missing");
+  if (scaling.number("partial_rotary_factor", 0, 1, 1) != 1)
+    scaling.refuse("partial_rotary_factor", "must be 1 in this family");
+  if (has_default && !scaling.has("mrope_section")) return;
+  const Json& sections = scaling.value("mrope_section");
+  if (!sections.is_array() || sections.size() != 3) scaling.refuse("mrope_section", "must have three numbers");
   int sum = 0;
-  for (const Json& each : scaling.value("mrope_section"))
-    sum += scaling.check_integer("mrope_section", each, 0, head_dim);
-  if (2 * sum != head_dim)
+  for (const Json& each : sections) sum += scaling.check_integer("mrope_section", each, 0, head_dim);
+  if (!has_default && 2 * sum != head_dim)
     scaling.refuse("mrope_section", "must have half the width of a head, " + std::to_string(head_dim) + ", in all");
 }
 
 TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_view model_type) {
   const Fields fields = file.fields();
-  const bool flat = fields.value("model_type") == model_type;  // no text_config
+  const bool flat = fields.string("model_type", "") == model_type;  // no text_config
   ModelConfig c = configure_llama_like(file, std::string(model_type) + (flat ? "" : "_text"),
                                        {.layers = 80,
                                         .hidden = 8192,
@@ -44,7 +50,7 @@ TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_
                                         .kv_heads = 8,
                                         .epsilon = 1e-5,
                                         .rotary = {.theta = 1e6, .sections = true}});
-  check_sections(fields, c.head_dim);
+  check_sections(fields, c.head_dim, false);
   c.model_type = model_type;
   c.qkv_bias = true;
   read_qwen_windows(fields, c, 80);
@@ -73,7 +79,7 @@ TENON_INLINE ModelConfig Qwen3Vl::configure(const ConfigFile& file) {
                                         .kv_heads = 32,
                                         .head_dim = 128,
                                         .rotary = {.theta = 5e6, .sections = true}});
-  fields.object("rope_scaling");  // the class needs it, with any members
+  detail::check_sections(fields, c.head_dim, true);
   c.model_type = model_type;
   c.attention_bias = fields.boolean("attention_bias", false);
   refuse_window(fields, c);
