@@ -107,9 +107,7 @@ class Characters {
   static std::uint64_t key(char32_t last, char32_t first) { return static_cast<std::uint64_t>(last) << 32 | first; }
   static char32_t first_of(std::string_view spelling) { return decode_utf8(spelling, 0).value; }
   static char32_t last_of(std::string_view spelling) {
-    std::size_t at = spelling.size() - 1;
-    while (at > 0 && (static_cast<unsigned char>(spelling[at]) & 0xC0) == 0x80) --at;
-    return decode_utf8(spelling, at).value;
+    return decode_utf8(spelling, previous_start(spelling, spelling.size())).value;
   }
 
   std::unordered_map<char32_t, TokenId> tokens_;

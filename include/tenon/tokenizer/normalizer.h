@@ -179,8 +179,7 @@ class Normalizer {
     std::size_t begin = 0, end = text.size();
     while (step.left && begin < end && is_space(begin)) begin = one_character(text, begin);
     while (step.right && begin < end) {
-      std::size_t last = end - 1;
-      while ((static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
+      const std::size_t last = previous_start(text, end);
       if (!is_space(last)) break;
       end = last;
     }
@@ -192,9 +191,7 @@ class Normalizer {
   // Bytes that a replacement of `match` at the start of a text drops: in tokenizers, it has the place of the last
   // character of the match.
   static std::size_t dropped_by(const NormalizerStep& step, std::string_view match) {
-    std::size_t last = match.size() - 1;
-    while ((static_cast<unsigned char>(match[last]) & 0xC0) == 0x80) --last;
-    return step.to.empty() ? match.size() : last;
+    return step.to.empty() ? match.size() : previous_start(match, match.size());
   }
 
   // Returns the bytes that were dropped in front.

@@ -112,12 +112,6 @@ class Regex {
   static std::size_t next(std::string_view text, std::size_t at) noexcept {
     return at == text.size() ? at + 1 : at + static_cast<std::size_t>(decode_utf8(text, at).length);
   }
-  // The start of the character before text[at]; at > 0.
-  static std::size_t previous(std::string_view text, std::size_t at) noexcept {
-    do --at;
-    while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
-    return at;
-  }
 
   // Next start after a failure at `from`. An expression that starts with \s+ fails everywhere in the same run, since a
   // later start has fewer ends to try.
@@ -199,7 +193,7 @@ class Regex {
     search.spend(count);
     for (; count > 0; --count) {
       if (at == 0) return std::nullopt;
-      at = previous(text, at);
+      at = previous_start(text, at);
     }
     return at;
   }
@@ -220,7 +214,7 @@ class Regex {
       default:
         break;
     }
-    const bool before = at > 0 && word_.contains(decode_utf8(text, previous(text, at)).value);
+    const bool before = at > 0 && word_.contains(decode_utf8(text, previous_start(text, at)).value);
     return before != (!end && word_.contains(decode_utf8(text, at).value));
   }
 
@@ -248,7 +242,7 @@ class Regex {
     if (choices.size() == bottom) return false;
     Choice& last = choices.back();
     step = last.step;
-    if (last.least != kUnbounded) last.at = previous(text, last.at);
+    if (last.least != kUnbounded) last.at = previous_start(text, last.at);
     at = last.at;
     if (last.least == kUnbounded || last.at <= last.least) choices.pop_back();
     return true;

@@ -58,6 +58,13 @@ inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
   return detail::decode_multibyte(bytes, at);
 }
 
+/// Start of the code point before bytes[at], in well-formed UTF-8; 0 < at <= bytes.size().
+inline std::size_t previous_start(std::string_view bytes, std::size_t at) noexcept {
+  do --at;
+  while (at > 0 && (static_cast<unsigned char>(bytes[at]) & 0xC0) == 0x80);
+  return at;
+}
+
 /// Appends `c` as UTF-8. `c` is not a surrogate.
 inline void append_code_point(std::string& out, char32_t c) {
   const auto byte = [&](char32_t value) { out += static_cast<char>(static_cast<unsigned char>(value)); };
