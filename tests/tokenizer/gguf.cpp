@@ -89,6 +89,43 @@ BOOST_AUTO_TEST_CASE(ids_are_those_of_tokenizer_json) {
   }
 }
 
+// Names whose steps are those of a model above, but for its normalizer or ignore_merges.
+BOOST_AUTO_TEST_CASE(other_names_stand_for_the_steps_of_llama_cpp) {
+  struct Name {
+    const char *folder, *pre;
+    Json change;  // of tokenizer.json
+  };
+  const Json merges = {{"model", {{"ignore_merges", false}}}}, plain = {{"normalizer", nullptr}};
+  const std::vector<Name> names = {{"llama3", "lfm2", Json::object()},
+                                   {"llama3", "falcon3", Json::object()},
+                                   {"llama3", "pixtral", Json::object()},
+                                   {"llama3", "midm-2.0", Json::object()},
+                                   {"llama3", "dbrx", merges},
+                                   {"llama3", "smaug-bpe", merges},
+                                   {"llama3", "glm4", merges},
+                                   {"llama3", "chatglm-bpe", merges},
+                                   {"qwen2", "deepseek-r1-qwen", plain},
+                                   {"qwen2", "megrez", plain},
+                                   {"qwen2", "stablelm2", plain},
+                                   {"gpt2", "a.x-4.0", plain},
+                                   {"gpt2", "granite-docling", plain},
+                                   {"gpt2", "mellum", plain},
+                                   {"gpt2", "trillion", plain},
+                                   {"starcoder", "minerva-7b", plain}};
+  for (const Name& name : names) {
+    Json file = Json::parse(fixtures::read(fixtures::data() / name.folder / "tokenizer.json"));
+    file.merge_patch(name.change);
+    const tenon::test::Scratch scratch;
+    scratch.write("tokenizer.json", file.dump());
+    const Tokenizer wanted = Tokenizer::load(scratch.folder()), found = read(metadata_of(name.folder, name.pre));
+    std::mt19937 random(5);
+    for (int i = 0; i < 300; ++i) {
+      const std::string text = fixtures::random_text(random, 1 + random() % 40);
+      BOOST_TEST(found.encode(text) == wanted.encode(text), name.pre << ": " << text);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sentencepiece_has_the_ids_of_sentencepiece) {
   const Json file = read_json(TENON_SOURCE_DIR "/tests/tokenizer/gguf_sentencepiece.json");
   const Tokenizer tokenizer = read(file["metadata"]);

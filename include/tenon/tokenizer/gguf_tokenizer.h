@@ -55,6 +55,8 @@ inline constexpr std::string_view kGpt4oPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kSeedCoderPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view kTekkenPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
@@ -79,6 +81,24 @@ inline constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
     {"bloom", "bloom", kBloomPattern},
     {"falcon", {}, {}, false, false, false, false, kFalconSteps},
     {"deepseek-coder", {}, {}, false, false, false, false, kDeepSeekCoderSteps},
+    // Steps as llama.cpp has them, without a normalizer.
+    {"lfm2", {}, kLlama3Pattern, false, false, true, true},
+    {"falcon3", {}, kLlama3Pattern, false, false, true, true},
+    {"pixtral", {}, kLlama3Pattern, false, false, true, true},
+    {"midm-2.0", {}, kLlama3Pattern, false, false, true, true},
+    {"dbrx", {}, kLlama3Pattern},
+    {"smaug-bpe", {}, kLlama3Pattern},
+    {"glm4", {}, kLlama3Pattern},
+    {"chatglm-bpe", {}, kLlama3Pattern},
+    {"deepseek-r1-qwen", {}, kQwen2Pattern},
+    {"megrez", {}, kQwen2Pattern},
+    {"stablelm2", {}, kQwen2Pattern},
+    {"seed-coder", {}, kSeedCoderPattern},
+    {"a.x-4.0", {}, {}},
+    {"granite-docling", {}, {}},
+    {"mellum", {}, {}},
+    {"trillion", {}, {}},
+    {"minerva-7b", {}, {}, true},
 };
 
 // Writes tokenizer.json and tokenizer_config.json from the metadata.
