@@ -118,6 +118,9 @@ LLAMAS = {
         mlp_bias=False),
     "arcee": LLAMA | dict(hidden_act="relu2", head_dim=16, attention_bias=False, mlp_bias=False),
     "helium": LLAMA | dict(head_dim=8, attention_bias=False, mlp_bias=False, pad_token_id=0),
+    "lfm2": without(LLAMA, "rms_norm_eps") | dict(
+        norm_eps=1e-3, layer_types=["conv", FULL], conv_bias=False, conv_L_cache=3, block_auto_adjust_ff_dim=True,
+        block_ffn_dim_multiplier=1.5, block_multiple_of=8, pad_token_id=0, tie_word_embeddings=True),
 }
 PLAIN = {kind: {"model_type": kind, **config} for kind, config in {**GPTS, **LLAMAS}.items()}
 

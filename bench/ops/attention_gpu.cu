@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tenon/cache/paged.h"
-#include "tenon/model/decoder.h"
+#include "tenon/model/device_batch.h"
 #include "tenon/tenon.cuh"
 
 namespace {

@@ -56,7 +56,7 @@ Json smaller(Json config) {
   set(config, {"num_key_value_heads"}, few_kv);
   set(config, {"head_dim"}, head_dim);
   set(config, {"rotary_dim"}, number(config, "rotary_dim", 0) / 4);
-  for (const char* name : {"intermediate_size", "n_inner", "shared_intermediate_size", "ffn_dim"})
+  for (const char* name : {"intermediate_size", "n_inner", "shared_intermediate_size", "ffn_dim", "block_ff_dim"})
     set(config, {name}, number(config, name, 0) / 64 * width / (hidden / 64));
   set(config, {"word_embed_proj_dim"}, width * number(config, "word_embed_proj_dim", 0) / hidden);
   if (blocks) set(config, {"intermediate_size"}, width);
@@ -67,6 +67,7 @@ Json smaller(Json config) {
   set(config, {"max_position_embeddings", "n_positions", "n_ctx", "seq_length"}, 96);
   set(config, {"original_max_position_embeddings"}, 24);
   set(config, {"sliding_window", "window_size"}, 8);
+  if (config.contains("full_attn_idxs")) config["full_attn_idxs"] = {layers - 1};
   for (const char* name : {"layer_types", "no_rope_layers", "attention_layers"})
     if (config.contains(name)) cut_list(config[name], static_cast<std::size_t>(layers));
   if (config.contains("attention_types")) config["attention_types"][0][1] = layers / 2;

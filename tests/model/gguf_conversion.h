@@ -112,6 +112,15 @@ inline nlohmann::json metadata_of(const std::string& architecture, const nlohman
   };
   for (const auto& [key, field] : kCopiedFields) copy(key, field);
   if (architecture == "olmo") set("attention.layer_norm_epsilon", 1e-5);
+  if (architecture == "lfm2") {  // a number of heads for each layer, and the width of the MLP as it is
+    out.erase(architecture + ".attention.layer_norm_epsilon");
+    set("attention.layer_norm_rms_epsilon", config["norm_eps"]);
+    set("shortconv.l_cache", config["conv_L_cache"]);
+    nlohmann::json counts = nlohmann::json::array();
+    for (const auto& type : config["layer_types"])
+      counts.push_back(type == "conv" ? nlohmann::json(0) : config["num_key_value_heads"]);
+    set("attention.head_count_kv", counts);
+  }
   if (architecture == "falcon") set("attention.head_count_kv", 1), set("tensor_data_layout", "jploski");
   if (architecture == "mpt") {
     set("feed_forward_length", 4 * width), set("attention.max_alibi_bias", 8.0);
@@ -163,6 +172,7 @@ inline GgufFile renamed(const std::filesystem::path& folder, const std::string& 
     const auto is = [&](const char* part_of_name) { return tensor.name.find(part_of_name) != std::string::npos; };
     if (permuted.contains(architecture) && is("attn_q.")) permute(tensor, heads);
     if (permuted.contains(architecture) && is("attn_k.")) permute(tensor, kv_heads);
+    if (is("shortconv.conv")) tensor.shape.erase(tensor.shape.begin() + 1);  // squeeze(1)
     if (architecture == "gptneox" && is("attn_qkv.")) part(tensor, heads);
     const bool adds_one = architecture.starts_with("gemma") || architecture == "nemotron";
     if (adds_one && is("norm.weight")) add_one(tensor, from);
@@ -184,6 +194,7 @@ inline void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
   BOOST_TEST((a.embedding_scale == b.embedding_scale && a.residual_scale == b.residual_scale));
   BOOST_TEST((a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale));
   BOOST_TEST(a.qkv_bound == b.qkv_bound);
+  BOOST_TEST((a.conv_layers == b.conv_layers && a.conv_taps == b.conv_taps && a.conv_bias == b.conv_bias));
   BOOST_TEST((a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap));
   BOOST_TEST((a.window == b.window && a.windows == b.windows && a.rotations == b.rotations));
   for (const auto& [x, y] : {std::pair(a.rotary, b.rotary), std::pair(a.local_rotary, b.local_rotary)}) {

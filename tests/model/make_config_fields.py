@@ -16,11 +16,12 @@ from transformers import CONFIG_MAPPING
 
 FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
 FAMILIES = ["arcee", "bloom", "codegen", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
-            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "llama", "ministral", "mistral",
+            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "lfm2", "llama", "ministral", "mistral",
             "mixtral", "mpt", "nemotron", "olmo", "olmo2", "olmo3", "olmoe", "opt", "phi", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3",
             "stablelm", "starcoder2"]
-# Defaults that are another model: Granite 4 has Mamba layers and experts there.
-CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_experts": 0}}
+# Defaults that are another model: Granite 4 has Mamba layers and experts there, LFM2 has no convolutions.
+CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_experts": 0},
+           "lfm2": {"layer_types": ["conv", "full_attention"] * 16}}
 
 
 def main():

@@ -19,6 +19,7 @@ enum class GgufOrder : std::uint8_t {
   transposed,  // a matrix [inputs, outputs] (Conv1D) became [outputs, inputs]
   parts,       // queries, keys and values of each head became all queries, all keys, all values
   plus_one,    // 1 was added to a gain
+  taps,        // the middle dimension of [n, 1, taps] was removed
   bare,        // ".weight" was appended
   experts,     // matrices of all experts were stacked; "#" in the name is the number of the expert
   stack,       // of stacked matrices [experts, inputs, outputs], each became [outputs, inputs]; a bias ends in "_bias"
@@ -44,6 +45,7 @@ struct GgufHeads {
   bool rotary = false;     // rope.* are known, and config.json has head_dim
   bool grouped = false;    // attention.head_count_kv may be below attention.head_count
   bool one_key = false;    // attention.head_count_kv must be 1
+  bool of_layers = false;  // it has a number for each layer: 0 in layers with a short convolution
   std::string_view part;   // the field for rope.dimension_count / head_dim; empty: must be 1
   bool scaled = true;      // the class in transformers reads rope_scaling
   bool whole_ramp = true;  // yarn's ramp begins and ends at whole dimensions
@@ -141,6 +143,29 @@ inline constexpr auto kGlm4Layer = joined(kInputNorms, kHeads,
 inline constexpr GgufField kQwenVlFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                               {"rope.dimension_sections", "", false},
                                               {"n_deepstack_layers", "", false}};
+inline constexpr GgufField kLfm2Fields[] = {{"block_count", "num_hidden_layers"},
+                                            {"context_length", "max_position_embeddings"},
+                                            {"embedding_length", "hidden_size"},
+                                            {"feed_forward_length", "intermediate_size"},
+                                            {"attention.head_count", "num_attention_heads"},
+                                            {"attention.layer_norm_rms_epsilon", "norm_eps"},
+                                            {"rope.freq_base", "rope_theta", false},
+                                            {"shortconv.l_cache", "conv_L_cache"}};
+inline constexpr auto kLfm2Tensors = std::to_array<GgufName>(
+    {{"token_embd", "model.embed_tokens"}, {"token_embd_norm", "model.embedding_norm"}, {"output", "lm_head"}});
+inline constexpr auto kLfm2Layer =
+    joined(kQueriesKeys, std::to_array<GgufName>({{"attn_v", "self_attn.v_proj"},
+                                                  {"attn_output", "self_attn.out_proj"},
+                                                  {"attn_q_norm", "self_attn.q_layernorm"},
+                                                  {"attn_k_norm", "self_attn.k_layernorm"},
+                                                  {"attn_norm", "operator_norm"},
+                                                  {"ffn_norm", "ffn_norm"},
+                                                  {"ffn_gate", "feed_forward.w1"},
+                                                  {"ffn_up", "feed_forward.w3"},
+                                                  {"ffn_down", "feed_forward.w2"},
+                                                  {"shortconv.conv", "conv.conv", GgufOrder::taps},
+                                                  {"shortconv.in_proj", "conv.in_proj"},
+                                                  {"shortconv.out_proj", "conv.out_proj"}}));
 inline constexpr GgufField kStableLmFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"use_parallel_residual", "use_parallel_residual"}};
 inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""},  // 1e-5 in the family
@@ -283,6 +308,7 @@ inline constexpr GgufHeads kGgufPartly{.rotary = true, .grouped = true, .part = 
 inline constexpr GgufHeads kNemotronHeads{
     .rotary = true, .grouped = true, .part = "partial_rotary_factor", .scaled = false};
 inline constexpr GgufHeads kGptOssHeads{.rotary = true, .grouped = true, .part = {}, .whole_ramp = false};
+inline constexpr GgufHeads kLfm2Heads{.rotary = true, .grouped = true, .of_layers = true, .part = {}};
 inline constexpr GgufHeads kGptNeoXHeads{.rotary = true, .part = "rotary_pct"};
 
 inline constexpr std::string_view kGgufLayers = "model.layers.", kGgufBlocks = "transformer.h.";
@@ -298,6 +324,7 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"qwen3vl", "qwen3", kGgufLayers, kGgufRotary, kGgufSizes, kQwenVlFields, kGgufTensors, kQwen3Layer},
     {"command-r", "cohere", kGgufLayers, kGgufRotary, kGgufSizes, kCommandRFields, kGgufTensors, kQwen3Layer},
     {"cohere2", "cohere2", kGgufLayers, kGgufRotary, kGgufSizes, kCohere2Fields, kGgufTensors, kQwen2Layer},
+    {"lfm2", "lfm2", kGgufLayers, kLfm2Heads, kLfm2Fields, {}, kLfm2Tensors, kLfm2Layer},
     {"arcee", "arcee", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kArceeLayer},
     {"nemotron", "nemotron", kGgufLayers, kNemotronHeads, kGgufSizes, kNemotronFields, kNemotronTensors,
      kNemotronLayer},

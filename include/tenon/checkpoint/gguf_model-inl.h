@@ -13,6 +13,7 @@
 #include "tenon/checkpoint/gguf_experts.h"
 #include "tenon/checkpoint/gguf_families.h"
 #include "tenon/checkpoint/gguf_model.h"
+#include "tenon/checkpoint/gguf_rotary.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -21,18 +22,6 @@
 namespace tenon::detail {
 
 inline constexpr int kMaxGgufWidth = 1 << 20;
-
-// Llama 3.1's scaling.
-inline constexpr double kLowFrequency = 1, kHighFrequency = 4;
-inline constexpr int kTrainedPositions = 8192;
-
-TENON_INLINE double llama3_divisor(double frequency, double factor) {
-  const double length = 2 * 3.141592653589793 / frequency;
-  if (length < kTrainedPositions / kHighFrequency) return 1;
-  if (length > kTrainedPositions / kLowFrequency) return factor;
-  const double smooth = (kTrainedPositions / length - kLowFrequency) / (kHighFrequency - kLowFrequency);
-  return 1 / ((1 - smooth) / factor + smooth);
-}
 
 class GgufMapper {
  public:
@@ -111,7 +100,8 @@ class GgufMapper {
   void add_heads(Json& out) {
     const std::string heads = use("attention.head_count"), keys = use("attention.head_count_kv");
     heads_ = metadata_.integer(heads, 1, kMaxGgufWidth);
-    const int kv_heads = metadata_.integer(keys, 1, heads_, heads_);
+    const int kv_heads =
+        family_.heads.of_layers ? add_convolutions(keys, out) : metadata_.integer(keys, 1, heads_, heads_);
     if (!family_.heads.grouped && kv_heads != heads_) unsupported(keys, "other than head_count is not supported");
     if (family_.heads.one_key && kv_heads != 1) unsupported(keys, "other than 1 is not supported");
     const int width = metadata_.integer(use("embedding_length"), 1, kMaxGgufWidth);
@@ -127,6 +117,21 @@ class GgufMapper {
       const bool largest = metadata_.value(use("block_count")) == family_.heads.layers_of_27b;
       out["query_pre_attn_scalar"] = largest ? usual : head_dim_;
     }
+  }
+
+  // Sets layer_types and num_key_value_heads, which it returns. The width of the MLP is as it is.
+  int add_convolutions(const std::string& keys, Json& out) const {
+    out["block_auto_adjust_ff_dim"] = false;
+    Json& types = out["layer_types"] = Json::array();
+    int heads = 0;
+    for (const int each : metadata_.integers(keys, 0, heads_)) {
+      types.push_back(each == 0 ? "conv" : "full_attention");
+      if (heads > 0 && each > 0 && each != heads) unsupported(keys, "with several numbers above 0 is not supported");
+      heads = std::max(heads, each);
+    }
+    if (heads == 0) metadata_.refuse(keys, "must be above 0 in a layer");
+    out["num_key_value_heads"] = heads;
+    return heads;
   }
 
   // Sets experts_.
@@ -403,6 +408,9 @@ class GgufMapper {
         break;
       case GgufOrder::plus_one:
         if (!out.name.ends_with(".bias")) out.order.plus = -1;
+        break;
+      case GgufOrder::taps:
+        if (out.shape.size() == 2) out.shape.insert(out.shape.begin() + 1, 1);
         break;
       default:  // add_of_experts
         break;

@@ -30,10 +30,6 @@ using GgufVector = std::function<std::vector<float>(const TensorInfo&)>;
 // Maps a header. `file` names it in errors; `read` reads factors of frequencies.
 GgufModel map_gguf(const std::string& file, const GgufHeader& header, const GgufVector& read);
 
-// The divisor of a frequency, in radians per position, by Llama 3.1's scaling of this factor
-// (modeling_rope_utils.py, _compute_llama3_parameters; low factor 1, high factor 4, trained at 8192 positions).
-double llama3_divisor(double frequency, double factor);
-
 }  // namespace detail
 
 }  // namespace tenon

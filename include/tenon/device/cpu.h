@@ -65,6 +65,7 @@ class Cpu {
   static constexpr std::string_view name = "cpu";
   static constexpr NumericClass<Cpu> numeric_class{"exact"};
   using Options = CpuOptions;
+  static constexpr bool convolves_positions = true;  ///< ConvolvesPositions
 
   /// Zeroed memory that begins at a page of 4 KiB, on huge pages where the system has them. Pages that are never
   /// touched cost nothing.

@@ -72,9 +72,16 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
   to.add(std::uint64_t{c.labels.size()});
   add_rotary(c.rotary, to);
   add_rotary(c.local_rotary, to);
-  if (c.qkv_bound <= 0) return;  // other models keep the fingerprints that they had before this field
-  to.add(std::string_view("qkv_bound"));
-  to.add_number(static_cast<double>(c.qkv_bound));
+  // Other models keep the fingerprints that they had before these fields.
+  if (c.qkv_bound > 0) {
+    to.add(std::string_view("qkv_bound"));
+    to.add_number(static_cast<double>(c.qkv_bound));
+  }
+  if (!c.conv_layers.empty()) {
+    to.add(std::string_view("conv_layers"));
+    to.add_numbers(c.conv_layers);
+    to.add_numbers(std::array{c.conv_taps, c.conv_bias ? 1 : 0});
+  }
 }
 
 // Frequencies and slopes, which libm computes once per model (docs/numerics.md): its powers may differ in a last bit

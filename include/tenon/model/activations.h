@@ -1,5 +1,6 @@
 // The activations of a step, in one allocation.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -13,7 +14,8 @@ namespace tenon {
 /// The activations of a step between ops, in one allocation that it owns. The memory grows to an eighth more than the
 /// largest step seen. Operand: the form in which products read activations. Shapes after resize():
 /// - x, normed: [rows, hidden]; attended: [rows, query_width]; inner: [rows, inner];
-/// - qkv: [rows, qkv_width]; gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden];
+/// - qkv: [rows, qkv_width], or 3 * hidden if that is wider and the model has short convolutions;
+/// gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden];
 /// - embedded: [rows, embedding_width]; projected: [logit_rows, embedding_width].
 template <DevicePolicy D, class Operand>
 class Activations {
@@ -35,7 +37,7 @@ class Activations {
       at = 0;
       take(x, rows, c.hidden);
       take(normed, rows, c.hidden);
-      take(qkv, rows, c.qkv_width());
+      take(qkv, rows, c.conv_layers.empty() ? c.qkv_width() : std::max(c.qkv_width(), 3 * c.hidden));
       take(angles, rows, c.position_kind == PositionKind::rotary ? c.head_dim : 0);
       take(local_angles, rows, c.turns_twice() ? c.head_dim : 0);
       take(branch, rows, c.output_norms || c.residual_scale != 1 ? c.hidden : 0);

@@ -58,6 +58,9 @@ struct ModelConfig {
   std::vector<bool> dense_layers;      ///< [layers], which layers of a mixture have no experts; empty: none
   std::vector<int> windows;            ///< [layers]; empty: `window` in every layer
   std::vector<Rotation> rotations;     ///< [layers]; empty: Rotation::global in every layer
+  std::vector<bool> conv_layers;       ///< [layers], which have a short convolution, no attention; empty: none
+  int conv_taps = 0;                   ///< positions that a short convolution reads, its own included
+  bool conv_bias = false;              ///< short convolutions and their matrices have a bias
   bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
   bool head_norms = false;             ///< norms of queries and keys; read if the family makes them optional
   bool qkv_bias = false;               ///< queries, keys and values have a bias, and the output matrix has none
@@ -79,12 +82,19 @@ struct ModelConfig {
   int query_width() const { return heads * head_dim; }
   int kv_width() const { return kv_heads * head_dim; }
   int qkv_width() const { return query_width() + 2 * kv_width(); }
-  KvShape kv() const { return {layers, kv_heads, head_dim, positions, window}; }
+  /// Heads of the cache that hold the input of a short convolution: half of it in keys, half in values.
+  int conv_heads() const { return hidden / head_dim / 2; }
+  KvShape kv() const {
+    const int heads_kept = conv_layers.empty() ? kv_heads : std::max(kv_heads, conv_heads());
+    return {layers, heads_kept, head_dim, positions, window};
+  }
 
   /// Whether layer `layer` is a mixture of experts.
   bool is_mixture(int layer) const {
     return experts > 0 && (dense_layers.empty() || !dense_layers[static_cast<std::size_t>(layer)]);
   }
+  /// Whether layer `layer` has a short convolution in place of attention.
+  bool is_convolution(int layer) const { return !conv_layers.empty() && conv_layers[static_cast<std::size_t>(layer)]; }
   int head_width() const { return embedding_width > 0 ? embedding_width : hidden; }
   /// Whether some layers rotate by local_rotary.
   bool turns_twice() const { return std::find(rotations.begin(), rotations.end(), Rotation::local) != rotations.end(); }

@@ -133,7 +133,7 @@ TENON_INLINE void heads_fields(const Fields& fields, const std::string& heads, c
 }
 
 TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) {
-  const auto need = [&](bool holds, const char* name, const char* family) {
+  const auto need = [&](bool holds, const char* name, const std::string& family) {
     if (!holds)
       throw Error(Error::Kind::invalid_request, name,
                   "is not that of family " + printable(c.model_type, 60) + ", " + family);
@@ -144,7 +144,10 @@ TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) 
   need(has_kind(spec.final_norm), "norm_kind", "whose norms have a bias (layer) or none (rms)");
   need(spec.position_table.none() == (c.position_kind != PositionKind::learned), "position_kind",
        "which has a table of positions or none");
-  for (const auto& layer : spec.layers) {
+  for (std::size_t l = 0; l < spec.layers.size(); ++l) {
+    const auto& layer = spec.layers[l];
+    need(layer.conv_weight.none() != c.is_convolution(static_cast<int>(l)), "conv_layers",
+         "whose layer " + std::to_string(l) + " has a short convolution or attention");
     need(has_kind(layer.attention_norm) && has_kind(layer.mlp_norm), "norm_kind",
          "whose norms have a bias (layer) or none (rms)");
     need(layer.experts.empty() || (!c.parallel_residual && !c.output_norms && layer.after_mlp_norm.gain.none()),

@@ -15,72 +15,19 @@
 #include "tenon/model/add_mixture.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
+#include "tenon/model/device_batch.h"
 #include "tenon/model/low_rank_updates.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/rotary.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/change_args.h"
+#include "tenon/ops/convolve_args.h"
 
 namespace tenon {
 
 /// The weights of a decoder as views. W: view type of the matrices; H: of the embedding and the head.
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
-
-/// Makes the batch of the last layer after its keys are stored: only rows that need logits, each as its own sequence.
-struct LastRows {
-  std::vector<SequenceRows> sequences;
-
-  /// The batch of the rows batch.logit_rows. It points into this object; valid until the next call.
-  BatchView select(const BatchView& batch) {
-    sequences.clear();
-    int s = 0;
-    for (int i = 0; i < batch.logit_count; ++i) {
-      const int row = batch.logit_rows[i];
-      while (row >= batch.sequences[s].first_row + batch.sequences[s].rows) ++s;
-      const SequenceRows& from = batch.sequences[s];
-      sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot, from.prompt, from.adapters,
-                           from.adapters_from});
-    }
-    return {nullptr, nullptr, sequences.data(), nullptr, batch.logit_count, batch.logit_count, 0, batch.longest};
-  }
-};
-
-/// Rows of one sequence that attention computes in one job. The job also covers the `heads_together` query heads that
-/// share their keys. 0 if neither Attend nor D has a tile size.
-template <DevicePolicy D, class Attend>
-int tile_rows(int heads_together) {
-  if constexpr (TilesQueries<Attend>)
-    return std::max(1, Attend::queries_together / heads_together);
-  else if constexpr (TilesQueries<D>)
-    return std::max(1, D::queries_together / heads_together);
-  else if constexpr (TilesRows<D>)
-    return std::max(1, D::rows_together / heads_together);
-  else
-    return 0;
-}
-
-/// The batch in device memory, for the kernels of one step. tile_rows: the result of tile_rows(). Valid until the next
-/// D::begin_step(); on the CPU it points to the arrays of `b`.
-template <DevicePolicy D>
-BatchView on_device(D& device, const BatchView& b, int tile_rows) {
-  const auto put = [&](const auto* values, int count) {
-    return device.put(std::span(values, values ? static_cast<std::size_t>(count) : 0));
-  };
-  BatchView there = b;
-  there.tokens = put(b.tokens, b.rows);
-  there.positions = put(b.positions, b.rows);
-  there.sequences = put(b.sequences, b.sequence_count);
-  there.logit_rows = put(b.logit_rows, b.logit_count);
-  if constexpr (TilesRows<D>) {
-    const std::vector<RowTile> tiles = row_tiles(b, tile_rows);
-    there.tile_rows = tile_rows;
-    there.tile_count = static_cast<int>(tiles.size());
-    there.tiles = put(tiles.data(), there.tile_count);
-    if constexpr (StepsLength<D>) there.longest = (b.longest + D::length_step - 1) / D::length_step * D::length_step;
-  }
-  return there;
-}
 
 /// Everything that a decoder needs besides its weights and the cache: activations, adapter updates, and constants of
 /// the positions. W: view type of the weights.
@@ -173,7 +120,7 @@ class DecoderPass {
     multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm, l, NormSite::attention),
                                   .weight = layer.qkv.weight,
                                   .bias = layer.qkv.bias,
-                                  .y = state_.activations.qkv},
+                                  .y = columns(0, c_.qkv_width())},
              l, Site::qkv);
     norm_heads(layer.query_norm, l, NormSite::query, q_, c_.heads);
     norm_heads(layer.key_norm, l, NormSite::key, k_, c_.kv_heads);
@@ -183,6 +130,27 @@ class DecoderPass {
       rotate(device_, RotateArgs{angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
     }
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
+  }
+
+  /// The inputs of the short convolution of layer `l`: its gates take the place of queries, and what it convolves takes
+  /// that of keys and values in the cache.
+  void project_convolved(const auto& layer, int l) {
+    const int n = c_.hidden;
+    multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm, l, NormSite::attention),
+                                  .weight = layer.qkv.weight,
+                                  .bias = layer.qkv.bias,
+                                  .y = columns(0, 3 * n)},
+             l, Site::qkv);
+    if constexpr (kReadsFloats) gate(device_, GateArgs{columns(n, 2 * n), Activation::none, columns(n, n)});
+    store_kv(device_,
+             StoreKvArgs<V>{rows_, columns(n, n / 2), columns(n + n / 2, n / 2), kv_, l, c_.conv_heads(), c_.head_dim});
+  }
+
+  /// The short convolution of layer `l`, times its gates.
+  void convolve(const auto& layer, int l) {
+    if constexpr (kReadsFloats && ConvolvesPositions<D>)
+      convolve_positions(device_, ConvolveArgs<V>{rows_, q_, kv_, l, c_.conv_heads(), c_.head_dim, c_.conv_taps,
+                                                  layer.conv_weight, layer.conv_bias, attended_});
   }
 
   /// Whether the step has rows without logits. After the last layer's keys and values are stored, no op reads them.
@@ -393,6 +361,7 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
   if (!reads_floats && std::any_of(spec.layers.begin(), spec.layers.end(), lacks_norm))
     refuse("has products of rows without a norm before");
   if (c.experts > 0 && !(reads_floats && MixesExperts<D, W>)) refuse("mixes experts");
+  if (!c.conv_layers.empty() && !(reads_floats && ConvolvesPositions<D>)) refuse("has short convolutions");
   if (c.embedding_width > 0 && !(reads_floats && AddsPositions<D>)) refuse("projects its embeddings");
   const auto has_sinks = [](const DecoderSpec::Layer& l) { return !l.sinks.none(); };
   const bool biased = c.rounded_alibi || std::any_of(spec.layers.begin(), spec.layers.end(), has_sinks);
@@ -417,12 +386,13 @@ MatrixView<const float> run_decoder(D& device, const ModelConfig& c, const Batch
   pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
-    pass.project_qkv(layer, l);
+    const bool convolves = c.is_convolution(l);
+    convolves ? pass.project_convolved(layer, l) : pass.project_qkv(layer, l);
     if (l + 1 == c.layers && pass.drops_rows()) {
       pass.drop_rows();
       if (host_batch.logit_count == 0) return none;
     }
-    pass.attend(attend, layer, l);
+    convolves ? pass.convolve(layer, l) : pass.attend(attend, layer, l);
     if (c.parallel_residual) pass.mlp_inner(layer, l);
     pass.add_attention(layer, l);
     if (c.is_mixture(l)) {

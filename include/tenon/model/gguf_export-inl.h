@@ -10,6 +10,7 @@
 
 #include "tenon/checkpoint/gguf_experts.h"
 #include "tenon/checkpoint/gguf_families.h"
+#include "tenon/checkpoint/gguf_rotary.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
 #include "tenon/io/json.h"
@@ -52,7 +53,7 @@ TENON_INLINE DType gguf_type_named(std::string_view name) {
 TENON_INLINE DType gguf_stored_type(const GgufTensor& tensor, DType wanted) {
   const std::string_view name = tensor.name;
   if (tensor.source.shape.size() < 2 || name.ends_with("_norm.weight") || name.ends_with("ffn_gate_inp.weight") ||
-      name == "position_embd.weight")
+      name.ends_with("shortconv.conv.weight") || name == "position_embd.weight")
     return DType::f32;
   const auto values = static_cast<std::uint64_t>(block_layout(wanted).values);
   return tensor.cols() % values == 0 ? wanted : DType::f16;
@@ -94,6 +95,11 @@ class GgufPlanner {
       for (const GgufField& each : fields) set(out, each.key, value_of(each));
     set(out, "vocab_size", unsigned_of(c_.vocab));
     if (family_.heads.one_key) set(out, "attention.head_count_kv", 1u);
+    if (family_.heads.of_layers) {
+      Json counts = Json::array();
+      for (int l = 0; l < c_.layers; ++l) counts.push_back(unsigned_of(c_.is_convolution(l) ? 0 : c_.kv_heads));
+      set(out, "attention.head_count_kv", std::move(counts));
+    }
     if (family_.mixture) {
       set(out, "expert_count", unsigned_of(c_.experts));
       set(out, "expert_used_count", unsigned_of(c_.experts_chosen));
@@ -155,7 +161,8 @@ class GgufPlanner {
                                                       {"expert_feed_forward_length", c_.expert_inner},
                                                       {"attention.head_count", c_.heads},
                                                       {"attention.head_count_kv", c_.kv_heads},
-                                                      {"attention.sliding_window", window()}};
+                                                      {"attention.sliding_window", window()},
+                                                      {"shortconv.l_cache", c_.conv_taps}};
     for (const auto& [name, value] : sizes)
       if (key == name) return unsigned_of(value);
     const std::pair<std::string_view, double> numbers[] = {{"rope.freq_base", c_.rotary.theta},
@@ -263,6 +270,7 @@ class GgufPlanner {
     if (order == GgufOrder::rotary) info.order = {.b = width / 2, .c = 2};
     if (order == GgufOrder::parts) info.order = {.b = 3, .c = heads, .d = width};
     if (order == GgufOrder::plus_one && !info.name.ends_with(".bias")) info.order.plus = 1;
+    if (order == GgufOrder::taps && info.shape.size() == 3) info.shape.erase(info.shape.begin() + 1);
     if (order == GgufOrder::transposed && info.shape.size() == 2) {
       info.order.transposed = !info.order.transposed;  // a quantised GPT-2 has its outputs first already
       std::swap(info.shape[0], info.shape[1]);
@@ -306,6 +314,8 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
       {"the window", a.window == b.window && a.windows == b.windows},
       {"the activation", a.activation == b.activation},
       {"clip_qkv", a.qkv_bound == b.qkv_bound},
+      {"the short convolutions",
+       a.conv_layers == b.conv_layers && a.conv_taps == b.conv_taps && a.conv_bias == b.conv_bias},
       {"the rotary positions", a.rotary == b.rotary && a.local_rotary == b.local_rotary && a.rotations == b.rotations},
       {"the longest text", a.positions == b.positions},
       {"a bias", a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias && a.qkv_bias == b.qkv_bias},

@@ -73,7 +73,10 @@ struct DecoderParts {
     Norm query_norm = {}, key_norm = {};  ///< [heads * head_dim], [kv_heads * head_dim]; most families have none
     /// Norms of x after attention and after the MLP are added, in families with ModelConfig::norms_after only.
     Norm after_attention_norm = {}, after_mlp_norm = {};
-    Linear qkv = {};  ///< [queries of all heads, then keys, then values; hidden]
+    /// [queries of all heads, then keys, then values; hidden]; of a short convolution [gates, then the two factors of
+    /// its input: 3 hidden; hidden]
+    Linear qkv = {};
+    Vector conv_weight = {}, conv_bias = {};  ///< [hidden, taps], [hidden] of a short convolution; most families: none
     Linear attention_out = {}, up = {},
            down = {};   ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
     Vector sinks = {};  ///< [heads], attention sinks: scores in the softmax without a value; most families: none
@@ -142,6 +145,8 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
     made.qkv = linear(layer.qkv);
     made.query_norm = norm(layer.query_norm);
     made.key_norm = norm(layer.key_norm);
+    made.conv_weight = vector(layer.conv_weight);
+    made.conv_bias = vector(layer.conv_bias);
     made.attention_out = linear(layer.attention_out);
     made.sinks = vector(layer.sinks);
     made.attention_out_norm = norm(layer.attention_out_norm);

@@ -8,6 +8,7 @@
 
 #include "tenon/ops/args.h"
 #include "tenon/ops/attention.h"
+#include "tenon/ops/convolve_args.h"
 
 namespace tenon::reference {
 
@@ -198,6 +199,32 @@ void store_kv(const StoreKvArgs<V>& args) {
 template <class E>
 double value_of(E element, const float* scales, int lane) {
   return static_cast<double>(static_cast<float>(element)) * (scales ? scales[lane] : 1.0f);
+}
+
+/// In float32, as every device: a sum of two floats in double, rounded to float32, is their float32 sum.
+template <class V>
+void convolve_positions(const ConvolveArgs<V>& args) {
+  const int n = args.gates.cols, half = n / 2, width = KvShape{.head_dim = args.head_dim}.value_stride();
+  const auto input = [&](int slot, int t, int i) {
+    const int d = i % half % args.head_dim, lane = t % kTilePositions;
+    const auto tile = args.kv.tile(args.layer, slot, i % half / args.head_dim, t / kTilePositions);
+    return i < half ? value_of(tile.keys[d * kTilePositions + lane], tile.key_scales, lane)
+                    : value_of(tile.values[lane * width + d], tile.value_scales, lane);
+  };
+  for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
+    for (int r = 0; r < s->rows * n; ++r) {
+      const int row = s->first_row + r / n, position = s->start + r / n, i = r % n;
+      float sum = 0;
+      const int first = std::max(0, args.taps - 1 - position);
+      for (int tap = first; tap < args.taps; ++tap) {
+        const double x = static_cast<float>(input(s->slot, position - args.taps + 1 + tap, i));
+        const float product = static_cast<float>(args.weights[i * args.taps + tap] * x);
+        sum = tap == first ? product : static_cast<float>(static_cast<double>(sum) + static_cast<double>(product));
+      }
+      if (args.bias) sum = static_cast<float>(static_cast<double>(sum) + static_cast<double>(args.bias[i]));
+      args.y.row(row)[i] = args.gates.row(row)[i] * sum;
+    }
+  }
 }
 
 /// Attention of one row and one head at a position of a sequence.

@@ -16,7 +16,7 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/device/cpu.h"
-#include "tenon/model/decoder.h"
+#include "tenon/model/device_batch.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/reference.h"

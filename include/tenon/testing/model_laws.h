@@ -41,7 +41,7 @@ class ModelTrial {
       linear(spec_.embedding_out, {c_.embedding_width, c_.hidden}, "model: embedding_out is [embedding_width, hidden]");
     }
     for (int l = 0; l < std::min(c_.layers, static_cast<int>(spec_.layers.size())); ++l)
-      layer(spec_.layers[static_cast<std::size_t>(l)], c_.is_mixture(l));
+      layer(spec_.layers[static_cast<std::size_t>(l)], l);
     parts(spec_.embedding.parts, c_.vocab);
     parts(spec_.head.parts, c_.tied_head ? 0 : c_.vocab);
     parts(spec_.position_table.parts, spec_.position_table.none() ? 0 : c_.positions);
@@ -51,18 +51,32 @@ class ModelTrial {
   }
 
  private:
-  void layer(const DecoderSpec::Layer& layer, bool mixture) {
+  void layer(const DecoderSpec::Layer& layer, int l) {
     for (const auto* n : {&layer.attention_norm, &layer.mlp_norm, &layer.attention_out_norm, &layer.mlp_out_norm,
                           &layer.after_attention_norm, &layer.after_mlp_norm})
       if (!n->gain.none()) norm(*n);
     const int inner = c_.mlp_kind == MlpKind::gated ? 2 : 1;
-    linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
+    if (c_.is_convolution(l))
+      convolution(layer);
+    else
+      linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
     linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
     check(layer.sinks.none() || layer.sinks.shape == Shape{c_.heads, 1}, "model: sinks are [heads]");
-    if (mixture) return experts(layer);
+    if (c_.is_mixture(l)) return experts(layer);
     linear(layer.up, {inner * c_.inner, c_.hidden},
            "model: up is [inner, hidden], or [2 inner, hidden] where mlp_kind is gated");
     linear(layer.down, {c_.hidden, c_.inner}, "model: down is [hidden, inner]");
+  }
+
+  void convolution(const DecoderSpec::Layer& layer) {
+    linear(layer.qkv, {3 * c_.hidden, c_.hidden}, "model: qkv of a short convolution is [3 hidden, hidden]");
+    check(layer.conv_weight.table && layer.conv_weight.shape == Shape{c_.hidden, c_.conv_taps},
+          "model: conv_weight is a table [hidden, conv_taps]");
+    check(layer.conv_bias.none() || layer.conv_bias.shape == Shape{c_.hidden, 1}, "model: conv_bias is [hidden]");
+    check(2 * c_.conv_heads() * c_.head_dim == c_.hidden && c_.query_width() == c_.hidden,
+          "model: beside short convolutions heads are even, and together as wide as hidden");
+    parts(layer.conv_weight.parts, c_.hidden);
+    parts(layer.conv_bias.parts, layer.conv_bias.none() ? 0 : c_.hidden);
   }
 
   void experts(const DecoderSpec::Layer& layer) {

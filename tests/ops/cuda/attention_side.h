@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "problem.h"
-#include "tenon/model/decoder.h"
+#include "tenon/model/device_batch.h"
 
 namespace tenon::test {
 

@@ -3,6 +3,7 @@
 #include "tenon/ops/cpu/any_element.h"
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/cpu/change_tables.h"
+#include "tenon/ops/cpu/convolve.h"
 #include "tenon/ops/cpu/copy_blocks.h"
 #include "tenon/ops/cpu/embed.h"
 #include "tenon/ops/cpu/gate.h"

@@ -4,6 +4,7 @@
 
 #include "tenon/core/any_element_view.h"
 #include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/convolve.h"
 #include "tenon/ops/cpu/store_kv.h"
 
 namespace tenon {
@@ -11,6 +12,11 @@ namespace tenon {
 template <class... Views>
 void store_kv(Cpu& device, const StoreKvArgs<AnyElementView<Views...>>& args) {
   std::visit([&](const auto& view) { store_kv(device, args.with(view)); }, args.kv.view);
+}
+
+template <class... Views>
+void convolve_positions(Cpu& device, const ConvolveArgs<AnyElementView<Views...>>& args) {
+  std::visit([&](const auto& view) { convolve_positions(device, args.with(view)); }, args.kv.view);
 }
 
 template <class... Views>

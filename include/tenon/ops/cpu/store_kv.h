@@ -6,6 +6,7 @@
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/rows.h"
 
 namespace tenon {
 namespace cpu {
@@ -38,13 +39,10 @@ void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvT
 
 template <CacheView V>
 void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
-  const SequenceRows* first = args.batch.sequences;
-  const SequenceRows* last = first + args.batch.sequence_count;
   const cpu::Kernels& kernels = cpu::kernels_for(device.isa());
   // A transposed key touches one line per dimension, so that many sequences are worth sharing among threads.
   device.pool().split(args.batch.rows, [&](int begin, int end) {
-    const SequenceRows* rows =
-        std::upper_bound(first, last, begin, [](int row, const SequenceRows& s) { return row < s.first_row; }) - 1;
+    const SequenceRows* rows = cpu::sequence_of(args.batch, begin);
     for (int row = begin, count; row < end; row += count) {
       while (row >= rows->first_row + rows->rows) ++rows;
       const int position = rows->start + row - rows->first_row, lane = position % kTilePositions;
