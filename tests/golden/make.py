@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the checkpoints of this folder and transformers' answers.
 
-    make.py [CASE ...]        needs transformers 4.57.6 and torch; writes CASE/{config.json,model.safetensors,expected.json}
+    make.py [CASE ...]        needs transformers 4.57.6, torch and peft; writes CASE/{config.json,model.safetensors,expected.json}
 
 Each checkpoint has random weights in the shapes of a family, a few thousand parameters. There is one case for each switch of
 config.json that the library honours. Weights are rounded to bfloat16, stored in it, and run in float32.
@@ -15,6 +15,7 @@ import sys
 
 import torch
 import transformers
+from peft import LoraConfig, get_peft_model
 from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
                           FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           HeliumConfig, Idefics3Config, Lfm2Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
@@ -146,6 +147,24 @@ def answer(model, prompt, steps):
             "greedy_ids": greedy, "greedy_margins": margins}
 
 
+# Adapters of PEFT with the modules that no other case has.
+ADAPTERS = {"lfm2_biases": {
+    "all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"]),
+    "dora": dict(target_modules=["in_proj", "w2"], use_dora=True)}}
+
+
+def make_adapter(model, folder, name, more):
+    torch.manual_seed(len(name))
+    model = get_peft_model(model, LoraConfig(r=2, lora_alpha=4, **more)).eval()
+    for parameter_name, parameter in model.named_parameters():
+        if "lora_B" in parameter_name:
+            parameter.data.normal_(0, 0.2)
+    adapter = os.path.join(folder, "adapters", name)
+    model.save_pretrained(adapter)
+    os.remove(os.path.join(adapter, "README.md"))
+    return [answer(model, [1, 5, 9, 13, 22, 7], 12)]
+
+
 def make(name, config):
     torch.manual_seed(sum(map(ord, name)))
     # Falcon's eager attention adds the biases of ALiBi twice: docs/decisions/0026.
@@ -163,11 +182,16 @@ def make(name, config):
         fresh.load_state_dict(model.state_dict())
         prompt = torch.randint(3, VOCAB, (length,), generator=draw).tolist()
         base.append(answer(fresh, prompt, steps))
+    adapters = {}
+    for each, more in ADAPTERS.get(name, {}).items():
+        fresh = classes.from_config(config).float().eval()
+        fresh.load_state_dict(model.state_dict())
+        adapters[each] = make_adapter(fresh, folder, each, more)
     model.to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
     os.path.exists(os.path.join(folder, "generation_config.json")) and os.remove(os.path.join(folder, "generation_config.json"))
     made_with = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0]}
     with open(os.path.join(folder, "expected.json"), "w") as out:
-        json.dump({"made_with": made_with, "base": base, "adapters": {}}, out)
+        json.dump({"made_with": made_with, "base": base, "adapters": adapters}, out)
         out.write("\n")
 
 
