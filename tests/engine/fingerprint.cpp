@@ -94,6 +94,9 @@ BOOST_AUTO_TEST_CASE(every_field_of_the_arithmetic_counts) {
   is_new([](ModelConfig& c) { c.logit_soft_cap = 30; }, "logit_soft_cap");
   is_new([](ModelConfig& c) { c.qkv_bound = 8; }, "qkv_bound");
   is_new([](ModelConfig& c) { c.qkv_bound = 6; }, "another qkv_bound");
+  is_new([](ModelConfig& c) { c.norms_after_rotation = true; }, "norms_after_rotation");
+  is_new([](ModelConfig& c) { c.query_growth = 0.1f, c.query_period = 4; }, "query_growth");
+  is_new([](ModelConfig& c) { c.query_growth = 0.1f, c.query_period = 8; }, "query_period");
   ModelConfig more_positions = tiny_gpt2();
   more_positions.positions *= 2;
   BOOST_TEST(fingerprint_of("a", more_positions, nullptr, 7) == fingerprint_of("a", tiny_gpt2(), nullptr, 7));

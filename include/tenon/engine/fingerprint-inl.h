@@ -72,15 +72,17 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
   to.add(std::uint64_t{c.labels.size()});
   add_rotary(c.rotary, to);
   add_rotary(c.local_rotary, to);
-  // Other models keep the fingerprints that they had before these fields.
-  if (c.qkv_bound > 0) {
-    to.add(std::string_view("qkv_bound"));
-    to.add_number(static_cast<double>(c.qkv_bound));
-  }
+  // Models without these fields keep the fingerprints that they had before.
+  const auto add_newer = [&](std::string_view name, auto... values) {
+    to.add(name);
+    (to.add_number(static_cast<double>(values)), ...);
+  };
+  if (c.qkv_bound > 0) add_newer("qkv_bound", c.qkv_bound);
+  if (c.norms_after_rotation) add_newer("norms_after_rotation");
+  if (c.query_growth != 0) add_newer("query_growth", c.query_growth, c.query_period);
   if (!c.conv_layers.empty()) {
-    to.add(std::string_view("conv_layers"));
+    add_newer("conv_layers", c.conv_taps, c.conv_bias ? 1 : 0);
     to.add_numbers(c.conv_layers);
-    to.add_numbers(std::array{c.conv_taps, c.conv_bias ? 1 : 0});
   }
 }
 
@@ -93,6 +95,7 @@ TENON_INLINE void add_positions(const ModelConfig& c, HashedValues& to) {
   if (c.position_kind == PositionKind::rotary) add_frequencies(c.rotary);
   if (c.position_kind == PositionKind::rotary && c.turns_twice()) add_frequencies(c.local_rotary);
   if (c.position_kind == PositionKind::alibi) to.add_numbers(alibi_slopes(c.heads));
+  if (c.query_growth != 0) to.add_number(static_cast<double>(c.query_scale(c.query_period)));
 }
 
 TENON_INLINE void add_tokenizer(const Tokenizer& tokenizer, HashedValues& to) {

@@ -15,7 +15,8 @@ namespace tenon {
 /// largest step seen. Operand: the form in which products read activations. Shapes after resize():
 /// - x, normed: [rows, hidden]; attended: [rows, query_width]; inner: [rows, inner];
 /// - qkv: [rows, qkv_width], or 3 * hidden if that is wider and the model has short convolutions;
-/// gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden];
+/// - gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden];
+/// - query_angles: [query_rows, head_dim], angles of queries with a factor;
 /// - embedded: [rows, embedding_width]; projected: [logit_rows, embedding_width].
 template <DevicePolicy D, class Operand>
 class Activations {
@@ -23,12 +24,12 @@ class Activations {
   /// Whether products read activations in an element type other than float32.
   static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
 
-  MatrixView<float> x, qkv, angles, local_angles, branch, gate_and_up, embedded, hidden, projected;
+  MatrixView<float> x, qkv, angles, query_angles, local_angles, branch, gate_and_up, embedded, hidden, projected;
   Operand normed, attended, inner;
   ExpertMemory experts;
 
   /// Sets the shapes, and allocates if the memory is too small. Errors: those of D::allocate.
-  void resize(D& device, const ModelConfig& c, int rows, int logit_rows) {
+  void resize(D& device, const ModelConfig& c, int rows, int logit_rows, int query_rows = 0) {
     const bool gated = c.mlp_kind == MlpKind::gated;
     std::byte* begin = nullptr;
     std::size_t at = 0;  // bytes placed so far
@@ -39,6 +40,7 @@ class Activations {
       take(normed, rows, c.hidden);
       take(qkv, rows, c.conv_layers.empty() ? c.qkv_width() : std::max(c.qkv_width(), 3 * c.hidden));
       take(angles, rows, c.position_kind == PositionKind::rotary ? c.head_dim : 0);
+      take(query_angles, query_rows, c.head_dim);
       take(local_angles, rows, c.turns_twice() ? c.head_dim : 0);
       take(branch, rows, c.output_norms || c.residual_scale != 1 ? c.hidden : 0);
       take(attended, rows, c.query_width());

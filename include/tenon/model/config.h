@@ -52,6 +52,8 @@ struct ModelConfig {
   float qkv_bound = 0;             ///< queries, keys and values are clamped to [-qkv_bound, qkv_bound]; 0: they stay
   float logit_scale = 1;           ///< factor of the logits; folded into the final norm's gain
   float attention_scale = 0;       ///< factor of the scores; 0: scale_scores decides
+  float query_growth = 0;          ///< queries are multiplied with query_scale(position); 0: they stay
+  int query_period = 0;            ///< number of positions that share a query_scale; 1 or more with query_growth
   RouterKind router_kind = RouterKind::normalised;
   ExpertGate expert_gate;
   bool rounded_alibi = false;          ///< ALiBi as Falcon computes it: slope * position of the key, in bfloat16
@@ -62,6 +64,7 @@ struct ModelConfig {
   int conv_taps = 0;                   ///< positions that a short convolution reads, its own included
   bool conv_bias = false;              ///< short convolutions and their matrices have a bias
   bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
+  bool norms_after_rotation = false;   ///< norms of queries and keys come after the rotation, not before it
   bool head_norms = false;             ///< norms of queries and keys; read if the family makes them optional
   bool qkv_bias = false;               ///< queries, keys and values have a bias, and the output matrix has none
   bool grouped_qkv = false;            ///< queries, keys and values are stored group by group; read by Falcon
@@ -104,6 +107,13 @@ struct ModelConfig {
   Rotation rotation_of(int layer) const {
     if (position_kind != PositionKind::rotary) return Rotation::none;
     return rotations.empty() ? Rotation::global : rotations[static_cast<std::size_t>(layer)];
+  }
+
+  /// The factor of the queries at a position, which grows in long texts: 1 + query_growth ln(1 + floor(position /
+  /// query_period)).
+  float query_scale(int position) const {
+    if (query_growth == 0 || position < query_period) return 1;
+    return 1 + query_growth * std::log(static_cast<float>(1 + position / query_period));
   }
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;

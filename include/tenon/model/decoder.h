@@ -14,6 +14,7 @@
 #include "tenon/model/activations.h"
 #include "tenon/model/add_mixture.h"
 #include "tenon/model/alibi.h"
+#include "tenon/model/angles.h"
 #include "tenon/model/config.h"
 #include "tenon/model/device_batch.h"
 #include "tenon/model/low_rank_updates.h"
@@ -60,7 +61,7 @@ DecoderState<D, W>::DecoderState(const ModelConfig& c) {
 
 template <class D, class W>
 void DecoderState<D, W>::resize(D& device, const ModelConfig& c, const BatchView& batch) {
-  activations.resize(device, c, batch.rows, batch.logit_count);
+  activations.resize(device, c, batch.rows, batch.logit_count, detail::scales_queries(c, batch) ? batch.rows : 0);
 }
 
 /// One step through a model. Its members are the views that the ops share; its functions are the blocks of a layer.
@@ -107,8 +108,11 @@ class DecoderPass {
     else
       embed_rows(EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
     if (weights.embedding_norm.gain) norm(weights.embedding_norm, 0, NormSite::embedding, x_, x_);
-    if (c_.position_kind == PositionKind::rotary) turn(state_.rotary, c_.rotary, state_.activations.angles);
-    if (c_.turns_twice()) turn(state_.local_rotary, c_.local_rotary, state_.activations.local_angles);
+    auto& made = state_.activations;
+    if (c_.position_kind == PositionKind::rotary)
+      detail::write_angles(device_, c_, state_.rotary, c_.rotary, host_batch_, rows_, made.angles, made.query_angles);
+    if (c_.turns_twice())
+      detail::write_angles(device_, c_, state_.local_rotary, c_.local_rotary, host_batch_, rows_, made.local_angles);
   }
 
   /// Queries, keys and values of layer `l`. Keys and values go into the cache.
@@ -122,13 +126,10 @@ class DecoderPass {
                                   .bias = layer.qkv.bias,
                                   .y = columns(0, c_.qkv_width())},
              l, Site::qkv);
-    norm_heads(layer.query_norm, l, NormSite::query, q_, c_.heads);
-    norm_heads(layer.key_norm, l, NormSite::key, k_, c_.kv_heads);
+    if (!c_.norms_after_rotation) norm_queries_and_keys(layer, l);
     if (c_.qkv_bound > 0) clamp(device_, ClampArgs{state_.activations.qkv, c_.qkv_bound});
-    if (const Rotation rotation = c_.rotation_of(l); rotation != Rotation::none) {
-      const auto& angles = rotation == Rotation::local ? state_.activations.local_angles : state_.activations.angles;
-      rotate(device_, RotateArgs{angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
-    }
+    detail::rotate_heads(device_, c_, c_.rotation_of(l), state_.activations, q_, k_);
+    if (c_.norms_after_rotation) norm_queries_and_keys(layer, l);
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
   }
 
@@ -260,14 +261,6 @@ class DecoderPass {
     }
   }
 
-  // Cosines and sines of the step's rows.
-  void turn(RotaryFrequencies& rotary, const RotaryConfig& config, MatrixView<float> angles) {
-    const auto frequencies = rotary.of(host_batch_);
-    const std::size_t count = (frequencies.stride == 0 ? 1 : std::size_t(rows_.rows)) * std::size_t(c_.head_dim / 2);
-    rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)), frequencies.stride,
-                                            angles, config.angle_scale});
-  }
-
   // Calls body(first, count, gain, bias) for runs of rows with one norm: the model's `n`, or an adapter's in its place.
   // Y: what the norm writes.
   template <class Y, class Body>
@@ -309,6 +302,11 @@ class DecoderPass {
       head_norm(device_, HeadNormArgs{x.rows_from(first, count), gain, bias, c_.norm_epsilon, heads / together,
                                       c_.head_dim * together});
     });
+  }
+
+  void norm_queries_and_keys(const auto& layer, int l) {
+    norm_heads(layer.query_norm, l, NormSite::query, q_, c_.heads);
+    norm_heads(layer.key_norm, l, NormSite::key, k_, c_.kv_heads);
   }
 
   MatrixView<float> columns(int first, int width) const {
