@@ -118,6 +118,8 @@ LLAMAS = {
         mlp_bias=False),
     "arcee": LLAMA | dict(hidden_act="relu2", head_dim=16, attention_bias=False, mlp_bias=False),
     "helium": LLAMA | dict(head_dim=8, attention_bias=False, mlp_bias=False, pad_token_id=0),
+    "hunyuan_v1_dense": LLAMA | dict(head_dim=16, attention_bias=False, pad_token_id=0,
+                                     rope_scaling=dict(type="dynamic", alpha=50.0, factor=1.0, mscale=1.0)),
     "lfm2": without(LLAMA, "rms_norm_eps") | dict(
         norm_eps=1e-3, layer_types=["conv", FULL], conv_bias=False, conv_L_cache=3, block_auto_adjust_ff_dim=True,
         block_ffn_dim_multiplier=1.5, block_multiple_of=8, pad_token_id=0, tie_word_embeddings=True),
@@ -140,7 +142,7 @@ NEEDED |= {
     "cohere": {"rope_theta"}, "phi3": {"pad_token_id"}, "smollm3": {"pad_token_id"},
     "granitemoehybrid": {"num_local_experts", "layer_types", "mamba_n_heads"},
     "ministral": {"num_key_value_heads", "head_dim"}, "nemotron": {"num_key_value_heads"},
-    "helium": {"num_key_value_heads", "head_dim"}, "glm": {"pad_token_id"}, "glm4": {"pad_token_id"},
+    "helium": {"num_key_value_heads", "head_dim"}, "hunyuan_v1_dense": {"head_dim"}, "glm": {"pad_token_id"}, "glm4": {"pad_token_id"},
 }
 
 
@@ -211,6 +213,7 @@ NULL_TOO = {
     "cohere2": "num_key_value_heads layer_types",
     "nemotron": "head_dim",
     "arcee": "num_key_value_heads head_dim",
+    "hunyuan_v1_dense": "num_key_value_heads",
 }
 # transformers fails, except with layer_norm_elementwise_affine, of which tenon refuses false.
 NO_NULL = {
@@ -219,6 +222,7 @@ NO_NULL = {
     "qwen2": "use_sliding_window",
     "qwen3": "use_sliding_window",
     "gpt_oss": "max_position_embeddings",
+    "hunyuan_v1_dense": "max_position_embeddings",
 }
 
 

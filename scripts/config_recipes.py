@@ -111,6 +111,12 @@ def rotary():
     yield "phi3", "longrope without trained length", changes
     for rope in ("yarn", "linear"):
         yield "nemotron", f"{rope} without effect", scaling("nemotron", rope)
+    for alpha in (1.0, 1000.0):
+        yield "hunyuan_v1_dense", f"alpha={alpha}", dict(rope_scaling=dict(rope_type="dynamic", alpha=alpha))
+    for alpha in (0, None):
+        yield "hunyuan_v1_dense", "dynamic " + named(dict(alpha=alpha)), scaling("hunyuan_v1_dense", "dynamic", alpha=alpha)
+    yield "hunyuan_v1_dense", "alpha without effect", scaling("hunyuan_v1_dense", "linear", "type", alpha=9.0)
+    yield "hunyuan_v1_dense", None, dict(rope_scaling=None)
 
 
 def members_of_rope_scaling():
@@ -187,7 +193,7 @@ def windows_of_gpt_neo():
 
 
 ONLY_IN_CACHES = """gpt2 gpt_bigcode gpt_neo gptj codegen gpt_neox opt bloom falcon llama gemma phi granite granitemoe olmo
-olmo2 olmoe stablelm cohere ernie4_5 glm glm4 nemotron arcee helium""".split()
+olmo2 olmoe stablelm cohere ernie4_5 glm glm4 nemotron arcee helium hunyuan_v1_dense""".split()
 
 
 def windows_of_caches():

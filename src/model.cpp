@@ -24,6 +24,7 @@
 #include "tenon/model/head_rows-inl.h"
 #include "tenon/model/helium-inl.h"
 #include "tenon/model/hub-inl.h"
+#include "tenon/model/hunyuan-inl.h"
 #include "tenon/model/lfm2-inl.h"
 #include "tenon/model/llama-inl.h"
 #include "tenon/model/merge-inl.h"

@@ -3,6 +3,8 @@
 
     make.py [CASE ...]        needs transformers 4.57.6, torch and peft; writes CASE/{config.json,model.safetensors,expected.json}
 
+With transformers 5.24.0 it makes the cases of families that are new there, Ministral 3.
+
 Each checkpoint has random weights in the shapes of a family, a few thousand parameters. There is one case for each switch of
 config.json that the library honours. Weights are rounded to bfloat16, stored in it, and run in float32.
 
@@ -18,8 +20,8 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
                           FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
-                          HeliumConfig, Idefics3Config, Lfm2Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig, MixtralConfig, MptConfig, NemotronConfig, Olmo3Config,
-                          OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig, Qwen3MoeConfig,
+                          HeliumConfig, HunYuanDenseV1Config, Idefics3Config, Lfm2Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig,
+                          MixtralConfig, MptConfig, NemotronConfig, Olmo3Config, OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig, Qwen3MoeConfig,
                           Qwen3VLConfig, SmolLM3Config, SmolVLMConfig)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -97,6 +99,8 @@ CASES = {
                            num_position_embeddings=4)),
     "smolvlm": SmolVLMConfig(text_config=dict(**LLAMA, model_type="llama", tie_word_embeddings=True), vision_config=TINY_VISION, pad_token_id=0),
     "idefics3": Idefics3Config(text_config=dict(**LLAMA, model_type="llama", attention_bias=True), vision_config=TINY_VISION, pad_token_id=0),
+    "hunyuan": HunYuanDenseV1Config(**LLAMA, pad_token_id=0, head_dim=12, attention_bias=True, tie_word_embeddings=True, rope_scaling={
+        "type": "dynamic", "alpha": 50.0, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1}),
     "lfm2": Lfm2Config(**LFM2, layer_types=["conv", "full_attention", "conv"], block_multiple_of=8, block_ffn_dim_multiplier=1.3),
     "lfm2_biases": Lfm2Config(**LFM2, layer_types=["full_attention", "conv", "full_attention"], conv_bias=True, conv_L_cache=4,
                               block_auto_adjust_ff_dim=False, tie_word_embeddings=False),
@@ -107,6 +111,18 @@ CASES = {
                               multi_query=False, parallel_attn=False, new_decoder_architecture=False, max_position_embeddings=128,
                               bos_token_id=1, eos_token_id=2),
 }
+
+if transformers.__version__.startswith("5."):
+    from transformers import Ministral3Config
+    GROWING = dict(pad_token_id=0, head_dim=12, rope_parameters={
+        "rope_type": "yarn", "type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
+        "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})
+    CASES = {
+        "ministral3": Ministral3Config(**LLAMA, **GROWING),
+        # The head is tied by the field outside of text_config.
+        "ministral3_images": Mistral3Config(text_config=dict(**LLAMA, **GROWING, model_type="ministral3", sliding_window=20), tie_word_embeddings=True,
+                                            vision_config=dict(**TINY_VISION, model_type="pixtral", head_dim=4), eos_token_id=2),
+    }
 
 
 def randomise(model):
@@ -120,6 +136,10 @@ def randomise(model):
         parameter.data = parameter.data.to(torch.bfloat16).to(torch.float32)
 
 
+def cache_of(out):
+    return out.cache if hasattr(out, "cache") else out.past_key_values  # the name in transformers 5
+
+
 def answer(model, prompt, steps):
     def run(ids, begin, **more):
         if hasattr(model.config, "vision_config"):  # Qwen-VL takes 0 for its first position where generate() gives one
@@ -130,7 +150,7 @@ def answer(model, prompt, steps):
         out = run(prompt, 0)
         logits = out.logits[0].double()
         nll = -torch.log_softmax(logits[:-1], -1)[range(len(prompt) - 1), prompt[1:]].mean() if len(prompt) > 1 else None
-        greedy, margins, row, past = [], [], logits[-1], out.past_key_values
+        greedy, margins, row, past = [], [], logits[-1], cache_of(out)
         for _ in range(steps):
             best = torch.topk(row, 2)
             greedy.append(int(best.indices[0]))
@@ -139,7 +159,7 @@ def answer(model, prompt, steps):
             reads_cache = past is not None and model.config.model_type != "lfm2"
             next_ids = [greedy[-1]] if reads_cache else prompt + greedy
             out = run(next_ids, len(prompt) + len(greedy) - len(next_ids), past_key_values=past if reads_cache else None)
-            row, past = out.logits[0, -1].double(), out.past_key_values
+            row, past = out.logits[0, -1].double(), cache_of(out)
     positions = sorted({0, len(prompt) // 2, len(prompt) - 1})
     return {"input_ids": prompt,
             "logits_at": {str(p): [round(float(x), 5) for x in logits[p]] for p in positions},

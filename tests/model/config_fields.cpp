@@ -62,6 +62,8 @@ const std::map<std::string, Names> kInertInFamily = {
       "mamba_d_state", "mamba_expand", "mamba_n_groups", "mamba_n_heads", "mamba_proj_bias", "time_step_limit",
       "time_step_max", "time_step_min"}},  // of experts and Mamba layers, which are refused
     {"lfm2", {"full_attn_idxs"}},          // layer_types says it
+    {"hunyuan_v1_dense", {"eod_token_id"}},
+    {"ministral3", {"rope_parameters.max_position_embeddings"}},  // a copy of the field outside
     // The class of transformers reads none of these.
     {"mpt",
      {"alibi", "alibi_bias_max", "attn_impl", "attn_type", "attn_uses_sequence_id", "embedding_fraction",

@@ -16,7 +16,8 @@ from transformers import CONFIG_MAPPING
 
 FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
 FAMILIES = ["arcee", "bloom", "codegen", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
-            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "lfm2", "llama", "ministral", "mistral",
+            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "hunyuan_v1_dense", "lfm2", "llama", "ministral",
+            "ministral3", "mistral",
             "mixtral", "mpt", "nemotron", "olmo", "olmo2", "olmo3", "olmoe", "opt", "phi", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3",
             "stablelm", "starcoder2"]
 # Defaults that are another model: Granite 4 has Mamba layers and experts there, LFM2 has no convolutions.
@@ -27,7 +28,8 @@ CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_ex
 def main():
     files = json.loads(FILE.read_text()) if FILE.exists() else {}
     files[transformers.__version__] = {
-        family: json.loads(CONFIG_MAPPING[family](**CHANGES.get(family, {})).to_json_string(use_diff=False)) for family in FAMILIES}
+        family: json.loads(CONFIG_MAPPING[family](**CHANGES.get(family, {})).to_json_string(use_diff=False))
+        for family in FAMILIES if family in CONFIG_MAPPING}  # ministral3 is new in transformers 5
     with open(FILE, "w") as out:
         out.write("{\n")
         out.write(",\n".join(

@@ -13,12 +13,12 @@ CACHES = ["paged", "contiguous", "window"]
 # The reference's logits are float32 sums in another order, rounded to five digits. A wrong position, slope or mask
 # changes them by a tenth or more.
 TOLERANCE = 1e-4
-# num_parameters() of transformers 4.57.6
+# num_parameters() of transformers
 PARAMETERS = {"bloom_6_heads": 59664, "cohere_norms": 14928, "ernie45": 17920, "exaone4": 17920, "falcon_rw": 59568, "gpt_neo": 25752,
               "gpt_oss": 43856, "gptbigcode_mha": 30496, "gptbigcode_relu": 17188, "granite4_rope": 15936, "llama_biases_tied": 16352,
               "llama_head_dim": 20960, "mistral_window7": 17888, "mixtral_window7": 41184, "olmoe_normalised": 56768, "opt_350m": 19604,
               "qwen2": 16064, "qwen3_moe_sparse": 25384, "ministral": 17888, "olmo3": 17984, "cohere2": 15872, "glm": 21152, "glm4": 18016,
-              "nemotron": 18960, "arcee": 15472, "helium": 18016}
+              "nemotron": 18960, "arcee": 15472, "helium": 18016, "hunyuan": 19312, "ministral3": 20960}
 
 
 def requests_of(expected):

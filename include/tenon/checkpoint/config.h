@@ -43,6 +43,8 @@ class ConfigFile {
   Fields fields() const { return has_text_config() ? whole().object("text_config") : whole(); }
   /// Whether it is a model of images and texts. Such a model runs as its decoder, on texts alone.
   bool reads_images() const;
+  /// Whether such a model has tie_word_embeddings outside of text_config, where transformers 5 reads it.
+  bool ties_head_outside() const { return reads_images() && whole().boolean("tie_word_embeddings", false); }
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return whole().string("model_type"); }
 

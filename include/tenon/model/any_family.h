@@ -24,6 +24,7 @@
 #include "tenon/model/gptj.h"
 #include "tenon/model/granite.h"
 #include "tenon/model/helium.h"
+#include "tenon/model/hunyuan.h"
 #include "tenon/model/lfm2.h"
 #include "tenon/model/llama.h"
 #include "tenon/model/mistral.h"
@@ -49,11 +50,12 @@ struct ModelList {
 };
 
 /// The families of the library. Append your own: ModelList<MyFamily, Llama, ...>.
-using BuiltInModels = ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2,
-                                Gemma3, Olmo, Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt,
-                                Falcon, Mpt, Cohere, GptNeo, GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe,
-                                GptOss, Ministral, Olmo3, Cohere2, Glm, Glm4, Nemotron, Arcee, Helium, Gemma3WithImages,
-                                Mistral3, Qwen2Vl, Qwen25Vl, Qwen3Vl, SmolVlm, Idefics3, GraniteMoe, Lfm2>;
+using BuiltInModels =
+    ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2, Gemma3, Olmo,
+              Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere, GptNeo,
+              GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe, GptOss, Ministral, Olmo3, Cohere2, Glm, Glm4,
+              Nemotron, Arcee, Helium, Gemma3WithImages, Mistral3, Qwen2Vl, Qwen25Vl, Qwen3Vl, SmolVlm, Idefics3,
+              GraniteMoe, HunYuanDense, Ministral3, Lfm2>;
 
 /// The family of that model_type: an element of `families`, which must live as long. Error unsupported, with the list
 /// of supported types.

@@ -50,6 +50,7 @@ TENON_INLINE ModelConfig configure(const ModelFiles& files, const Family& family
   need_files(files);
   if (files.random) return *files.random;
   ModelConfig c = family.configure(*files.config);
+  if (!c.tied_head && files.config->ties_head_outside()) c.tied_head = !files.tensors->find("lm_head.weight");
   if (!c.language_head || !is_bare_model(files)) return c;
   check_layer_count(files, c);
   const DecoderSpec spec = family.tensors(c);

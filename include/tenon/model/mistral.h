@@ -1,5 +1,6 @@
 // Mistral 7B (Jiang et al., 2023) as in Hugging Face's MistralForCausalLM: Llama with grouped heads and, in version
-// 0.1, a sliding window. Ministral (Mistral AI, 2024) as in MinistralForCausalLM.
+// 0.1, a sliding window. Ministral (Mistral AI, 2024) as in MinistralForCausalLM, and Ministral 3 (2025) as in
+// Ministral3ForCausalLM.
 #pragma once
 #include <string_view>
 
@@ -20,7 +21,7 @@ struct Mistral {
   static ModelConfig seven_billion();
 };
 
-/// The decoder of a Mistral Small 3.1 or 3.2, which reads images, too: it runs on texts alone.
+/// The decoder of a Mistral Small 3.1 or 3.2, or of a Ministral 3, which read images, too: it runs on texts alone.
 struct Mistral3 {
   static constexpr std::string_view model_type = "mistral3";
   static constexpr std::string_view name_prefix = "model.language_model.";
@@ -33,6 +34,16 @@ struct Mistral3 {
 /// Mistral with a window in some layers. transformers loads a Mistral with layer_types as this one.
 struct Ministral {
   static constexpr std::string_view model_type = "ministral";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
+};
+
+/// Mistral whose queries grow with their position in long texts: ModelConfig::query_scale.
+struct Ministral3 {
+  static constexpr std::string_view model_type = "ministral3";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);

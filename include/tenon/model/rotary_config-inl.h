@@ -124,6 +124,15 @@ TENON_INLINE void read_stretched(const Fields& scaling, const std::string& type,
   positions = static_cast<int>(std::min(positions * c.factor, 2147483647.0));
 }
 
+// dynamic with `alpha`: theta * alpha^(d / (d - 2)), where d elements of a head are turned.
+TENON_INLINE void read_alpha(const Fields& scaling, int head_dim, RotaryConfig& c) {
+  const double width = c.width == 0 ? head_dim : c.width;
+  if (width < 4) scaling.refuse("alpha", "needs heads of 4 or more");
+  c.theta *= std::pow(scaling.positive("alpha"), width / (width - 2));
+  if (!(c.theta >= 1 && c.theta <= kLargestTheta))
+    scaling.refuse("alpha", "makes rope_theta smaller than 1 or infinite");
+}
+
 }  // namespace detail
 
 TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* scaling, int head_dim, int& positions,
@@ -145,6 +154,10 @@ TENON_INLINE RotaryConfig rotary_scaling(const Fields& fields, const Fields* sca
   if (type == "default") return c;
   if (type == "longrope" || (type == "yarn" && defaults.old_longrope_names)) {
     detail::read_longrope(fields, *scaling, head_dim, positions, defaults.trained_positions, c);
+    return c;
+  }
+  if (type == "dynamic" && defaults.reads_alpha && detail::has_nonzero(*scaling, "alpha")) {
+    detail::read_alpha(*scaling, head_dim, c);
     return c;
   }
   c.factor = scaling->number("factor", 1, 1e6);

@@ -19,6 +19,7 @@ struct RotaryDefaults {
   int trained_positions = 0;                        ///< original_max_position_embeddings; 0: the class has none
   bool neighbours = false;                          ///< RotaryConfig::neighbours
   bool old_longrope_names = false;                  ///< "su" and "yarn" are older names of longrope
+  bool reads_alpha = false;                         ///< dynamic with `alpha` is one theta for texts of any length
   bool sections = false;                            ///< "mrope", positions with several parts, is a rope_type, too
 };
 
