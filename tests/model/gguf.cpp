@@ -218,6 +218,20 @@ BOOST_AUTO_TEST_CASE(qwen_vl) {
   }
 }
 
+// Files of Mistral Small 3.1 have the architecture of Ministral 3, and neither its scaling nor its growth of queries.
+BOOST_AUTO_TEST_CASE(mistral_small_3_1) {
+  const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));
+  const std::string name = "mistral3";
+  nlohmann::json config = converted_config(all, name);
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000.0}, {"llama_4_scaling_beta", 0}};
+  const Scratch scratch;
+  test::make_model<Ministral3>(scratch / "folder", config);
+  const GgufFile file = renamed(scratch / "folder", "model.", all[name]["names"], name, config);
+  BOOST_TEST(!file.metadata.contains(name + ".rope.scaling.type"));
+  scratch.write("model.gguf", file.bytes());
+  same_model(family_of<Ministral3>, scratch / "folder", scratch / "model.gguf");
+}
+
 // Keys that few files have.
 BOOST_AUTO_TEST_CASE(bounds_of_queries_and_the_base_of_gpt_neox) {
   const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));

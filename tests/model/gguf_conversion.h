@@ -138,8 +138,23 @@ inline nlohmann::json metadata_of(const std::string& architecture, const nlohman
   set("rope.dimension_count", static_cast<std::uint64_t>(turned));
   if (head_dim != width / heads) set("attention.key_length", head_dim), set("attention.value_length", head_dim);
   const auto scaling = config.value("rope_scaling", global);
-  if (scaling.is_object() && scaling.contains("factor"))
-    set("rope.scaling.type", "linear"), set("rope.scaling.factor", scaling["factor"]);
+  if (!scaling.is_object() || !scaling.contains("factor")) return out;
+  if (architecture == "hunyuan-dense") {  // HunYuanModel.set_gguf_parameters
+    const double base = config["rope_theta"], alpha = scaling["alpha"], dim = static_cast<double>(head_dim);
+    set("rope.freq_base", base * std::pow(alpha, dim / (dim - 2)));
+    return out;
+  }
+  set("rope.scaling.type", "linear"), set("rope.scaling.factor", scaling["factor"]);
+  if (architecture == "mistral3") {  // TextModel.set_gguf_parameters and Ministral3Model.set_gguf_parameters
+    set("rope.scaling.type", "yarn");
+    for (const auto& [key, field] :
+         {std::pair("rope.scaling.original_context_length", "original_max_position_embeddings"),
+          {"rope.scaling.yarn_beta_fast", "beta_fast"},
+          {"rope.scaling.yarn_beta_slow", "beta_slow"},
+          {"rope.scaling.yarn_log_multiplier", "mscale_all_dim"},
+          {"attention.temperature_scale", "llama_4_scaling_beta"}})
+      set(key, scaling[field]);
+  }
   return out;
 }
 
@@ -157,7 +172,7 @@ inline GgufFile renamed(const std::filesystem::path& folder, const std::string& 
                         const std::string& architecture, const nlohmann::json& config) {
   const std::uint64_t heads = heads_of(config);
   const std::uint64_t kv_heads = config.value("num_key_value_heads", heads);
-  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo", "arcee"};
+  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo", "arcee", "mistral3"};
   TensorFile source;
   source.read(folder / "model.safetensors");
   GgufFile out;
@@ -195,10 +210,13 @@ inline void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
   BOOST_TEST((a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale));
   BOOST_TEST(a.qkv_bound == b.qkv_bound);
   BOOST_TEST((a.conv_layers == b.conv_layers && a.conv_taps == b.conv_taps && a.conv_bias == b.conv_bias));
+  BOOST_TEST(a.norms_after_rotation == b.norms_after_rotation);
+  BOOST_TEST((a.query_growth == b.query_growth && a.query_period == b.query_period));
   BOOST_TEST((a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap));
   BOOST_TEST((a.window == b.window && a.windows == b.windows && a.rotations == b.rotations));
   for (const auto& [x, y] : {std::pair(a.rotary, b.rotary), std::pair(a.local_rotary, b.local_rotary)}) {
-    BOOST_TEST((x.scaling == y.scaling && x.theta == y.theta && x.factor == y.factor && x.width == y.width));
+    BOOST_TEST((x.scaling == y.scaling && x.factor == y.factor && x.width == y.width));
+    BOOST_TEST(static_cast<float>(x.theta) == static_cast<float>(y.theta));  // GGUF has float32
     BOOST_TEST((x.neighbours == y.neighbours && x.angle_scale == y.angle_scale));
     BOOST_TEST((x.short_factors == y.short_factors && x.long_factors == y.long_factors));
   }

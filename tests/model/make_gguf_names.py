@@ -17,7 +17,8 @@ CASES = {"llama": "llama_linear_old", "smollm3": "smollm3_nope", "granite": "gra
          "qwen2": "qwen2_gqa_old", "qwen3": "qwen3_headdim", "command-r": "cohere", "stablelm": "stablelm",
          "starcoder2": "starcoder2_window", "gemma": "gemma_mqa", "gemma2": "gemma2", "gemma3": "gemma3_text",
          "phi2": "phi_partial", "phi3": "phi3_longrope", "gptneox": "gpt_neox_parallel", "falcon": "falcon_7b", "mpt": "mpt",
-         "cohere2": "cohere2", "arcee": "arcee", "nemotron": "nemotron", "glm4": "glm4", "lfm2": "lfm2"}
+         "cohere2": "cohere2", "arcee": "arcee", "nemotron": "nemotron", "glm4": "glm4",
+         "hunyuan-dense": "hunyuan", "mistral3": "ministral3", "lfm2": "lfm2"}
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 ARCHITECTURES = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
 UNUSED = ("transformers_version", "dtype", "initializer_range", "use_cache", "architectures", "torch_dtype")

@@ -115,6 +115,9 @@ inline constexpr auto kLlamaLayer =
     joined(kInputNorms, reordered(kQueriesKeys, GgufOrder::rotary), kValuesOut, kGatedMlp);
 inline constexpr auto kQwen2Layer = joined(kInputNorms, kHeads, kGatedMlp);  // Qwen2, StableLM: rows keep their order
 inline constexpr auto kQwen3Layer = joined(kQwen2Layer, kHeadNorms);         // Qwen3, Command R
+inline constexpr auto kHunYuanLayer =
+    joined(kQwen2Layer, std::to_array<GgufName>({{"attn_q_norm", "self_attn.query_layernorm"},
+                                                 {"attn_k_norm", "self_attn.key_layernorm"}}));
 inline constexpr auto kOlmo2Layer = joined(kHeads, kHeadNorms, kOutputNorms, kGatedMlp);
 inline constexpr auto kStarcoder2Layer = joined(kInputNorms, kHeads, kPlainMlp);
 inline constexpr GgufField kStarcoder2Fields[] = {{"attention.layer_norm_epsilon", "norm_epsilon"}};
@@ -166,6 +169,11 @@ inline constexpr auto kLfm2Layer =
                                                   {"shortconv.conv", "conv.conv", GgufOrder::taps},
                                                   {"shortconv.in_proj", "conv.in_proj"},
                                                   {"shortconv.out_proj", "conv.out_proj"}}));
+// Ministral 3, and Mistral Small 3.1, whose files have neither of the two.
+inline constexpr GgufField kMinistral3Fields[] = {
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"attention.temperature_scale", "rope_scaling.llama_4_scaling_beta", false},
+    {"rope.scaling.yarn_log_multiplier", "rope_scaling.mscale_all_dim", false}};
 inline constexpr GgufField kStableLmFields[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"},
                                                 {"use_parallel_residual", "use_parallel_residual"}};
 inline constexpr GgufField kOlmoFields[] = {{"attention.layer_norm_epsilon", ""},  // 1e-5 in the family
@@ -314,6 +322,8 @@ inline constexpr GgufHeads kGptNeoXHeads{.rotary = true, .part = "rotary_pct"};
 inline constexpr std::string_view kGgufLayers = "model.layers.", kGgufBlocks = "transformer.h.";
 inline constexpr GgufFamily kGgufFamilies[] = {
     {"llama", "llama", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kLlamaLayer},
+    {"mistral3", "ministral3", kGgufLayers, kGgufRotary, kGgufSizes, kMinistral3Fields, kGgufTensors, kLlamaLayer},
+    {"hunyuan-dense", "hunyuan_v1_dense", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kHunYuanLayer},
     {"smollm3", "smollm3", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kLlamaLayer},
     {"granite", "granite", kGgufLayers, kGgufRotary, kGgufSizes, kGraniteFields, kGgufTensors, kLlamaLayer},
     {"olmo", "olmo", kGgufLayers, kGgufRotary, kGgufSizes, kOlmoFields, kGgufTensors, kLlamaLayer},

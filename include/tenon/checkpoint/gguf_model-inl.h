@@ -32,6 +32,7 @@ class GgufMapper {
 
   Json config() {
     Json out = {{"model_type", family_.model_type}, {"tie_word_embeddings", !has_tensor("output.weight")}};
+    if (family_.model_type == "ministral3") out["rope_scaling"] = {{"mscale", 1}, {"llama_4_scaling_beta", 0}};
     for (const auto& fields : {family_.fields, family_.more_fields})
       for (const GgufField& each : fields) add_field(each, out);
     if (const Json& layers = metadata_.value(use("block_count")); layers.is_number_unsigned() && layers != 0)
@@ -180,7 +181,7 @@ class GgufMapper {
       copy(use("rope.scaling.yarn_beta_fast"), "beta_fast");
       copy(use("rope.scaling.yarn_beta_slow"), "beta_slow");
       if (kind == "yarn" && !family_.heads.whole_ramp) scaling["truncate"] = false;
-      out["rope_scaling"] = std::move(scaling);
+      out["rope_scaling"].update(scaling);
     }
     add_frequency_factors(out);
   }

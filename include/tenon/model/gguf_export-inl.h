@@ -165,17 +165,21 @@ class GgufPlanner {
                                                       {"shortconv.l_cache", c_.conv_taps}};
     for (const auto& [name, value] : sizes)
       if (key == name) return unsigned_of(value);
-    const std::pair<std::string_view, double> numbers[] = {{"rope.freq_base", c_.rotary.theta},
-                                                           {"rope.freq_base_swa", c_.local_rotary.theta},
-                                                           {"attention.layer_norm_rms_epsilon", c_.norm_epsilon},
-                                                           {"attention.layer_norm_epsilon", c_.norm_epsilon},
-                                                           {"attention.scale", c_.attention_scale},
-                                                           {"embedding_scale", c_.embedding_scale},
-                                                           {"residual_scale", c_.residual_scale},
-                                                           {"attn_logit_softcapping", c_.attention_soft_cap},
-                                                           {"final_logit_softcapping", c_.logit_soft_cap},
-                                                           {"attention.clamp_kqv", c_.qkv_bound},
-                                                           {"attention.max_alibi_bias", 8.0}};
+    const std::pair<std::string_view, double> numbers[] = {
+        {"rope.freq_base", c_.rotary.theta},
+        {"rope.freq_base_swa", c_.local_rotary.theta},
+        {"attention.layer_norm_rms_epsilon", c_.norm_epsilon},
+        {"attention.layer_norm_epsilon", c_.norm_epsilon},
+        {"attention.scale", c_.attention_scale},
+        {"embedding_scale", c_.embedding_scale},
+        {"residual_scale", c_.residual_scale},
+        {"attn_logit_softcapping", c_.attention_soft_cap},
+        {"final_logit_softcapping", c_.logit_soft_cap},
+        {"attention.clamp_kqv", c_.qkv_bound},
+        {"attention.temperature_scale", c_.query_growth},
+        // Read as mscale_all_dim, beside an mscale of 1.
+        {"rope.scaling.yarn_log_multiplier", c_.rotary.angle_scale == 1},
+        {"attention.max_alibi_bias", 8.0}};
     for (const auto& [name, value] : numbers)
       if (key == name) return field.needed || value != 0 ? Json(value) : Json();
     if (key == "use_parallel_residual") return c_.parallel_residual;
@@ -316,6 +320,7 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
       {"clip_qkv", a.qkv_bound == b.qkv_bound},
       {"the short convolutions",
        a.conv_layers == b.conv_layers && a.conv_taps == b.conv_taps && a.conv_bias == b.conv_bias},
+      {"the growth of queries", a.query_growth == b.query_growth && a.query_period == b.query_period},
       {"the rotary positions", a.rotary == b.rotary && a.local_rotary == b.local_rotary && a.rotations == b.rotations},
       {"the longest text", a.positions == b.positions},
       {"a bias", a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias && a.qkv_bias == b.qkv_bias},

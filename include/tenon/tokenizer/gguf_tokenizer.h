@@ -51,6 +51,15 @@ inline constexpr std::string_view kDeepSeekCoderSteps =
   {"type": "Digits", "individual_digits": true},
   {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])";
 
+inline constexpr std::string_view kDeepSeek3Steps =
+    R"([{"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"}, "behavior": "Isolated", "invert": false},
+  {"type": "Split", "pattern": {"Regex": "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"}, "behavior": "Isolated",
+   "invert": false},
+  {"type": "Split", "pattern": {"Regex":
+   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
+   "behavior": "Isolated", "invert": false},
+  {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])";
+
 inline constexpr std::string_view kGpt4oPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -94,6 +103,8 @@ inline constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
     {"megrez", {}, kQwen2Pattern},
     {"stablelm2", {}, kQwen2Pattern},
     {"seed-coder", {}, kSeedCoderPattern},
+    {"deepseek-v3", {}, {}, false, false, false, false, kDeepSeek3Steps},
+    {"hunyuan-dense", {}, {}, false, false, false, false, kDeepSeek3Steps},
     {"a.x-4.0", {}, {}},
     {"granite-docling", {}, {}},
     {"mellum", {}, {}},
