@@ -269,11 +269,12 @@ void HttpSession::flush() {
     std::string().swap(sending_);
     sending_.swap(kept_);
   }
-  flushing_ = !sending_.empty() && !broken_;
+  // A writer may set flushing_ again, and post another flush(), as soon as the lock is gone.
+  const bool flushes = flushing_ = !sending_.empty() && !broken_;
   room_.notify_all();
   const auto end = write_end_;
   lock.unlock();
-  if (!flushing_) return on_drained();
+  if (!flushes) return on_drained();
   in_flight_ = in_flight();
   if (!is_read()) wait_until(std::min(HttpClock::now() + shared_.limits.write, end));
   channel_->write_some(std::string_view(sending_).substr(sent_, kPiece),
