@@ -336,8 +336,8 @@ BOOST_AUTO_TEST_CASE(qwen_vl_has_the_sizes_of_its_decoder) {
   }
   flat["rope_scaling"]["rope_type"] = "default";
   BOOST_TEST(read(flat).layers == 36);
-  flat["rope_scaling"]["rope_type"] = "yarn";
-  refused(flat, "rope_scaling.type");
+  flat["rope_scaling"]["rope_type"] = "yarn";  // `type` replaces it
+  BOOST_CHECK(read(flat).rotary.scaling == RotaryScaling::none);
   flat["rope_scaling"].erase("rope_type");
   flat["rope_scaling"]["partial_rotary_factor"] = 0.5;
   refused(flat, "rope_scaling.partial_rotary_factor");

@@ -167,6 +167,11 @@ TENON_INLINE void special_tokens(const ConfigFile& file, ModelConfig& c, const S
   detail::read_classifier(file.fields(), c);
 }
 
+TENON_INLINE ModelConfig as_type(std::string_view model_type, ModelConfig c) {
+  c.model_type = model_type;
+  return c;
+}
+
 TENON_INLINE void add_classifier(const ModelConfig& c, DecoderSpec& spec) {
   if (!c.labels.empty()) spec.score = table_spec("score.weight", {static_cast<int>(c.labels.size()), c.head_width()});
 }

@@ -32,11 +32,11 @@ TENON_INLINE float soft_cap(const Fields& fields, const char* name, double fallb
   return static_cast<float>(fallback > 0 || fields.has(name) ? fields.positive(name, fallback) : 0);
 }
 
-// Sets output norms, the scale of scores by query_pre_attn_scalar, and the soft cap of logits.
-TENON_INLINE void read_gemma2(const Fields& fields, double logit_cap, ModelConfig& c) {
+// Sets output norms, the scale of scores by query_pre_attn_scalar, and the soft cap of logits (0: none).
+TENON_INLINE void read_gemma2(const Fields& fields, float logit_cap, ModelConfig& c) {
   c.output_norms = true;
   c.attention_scale = static_cast<float>(1 / std::sqrt(fields.positive("query_pre_attn_scalar", 256)));
-  c.logit_soft_cap = soft_cap(fields, "final_logit_softcapping", logit_cap);
+  c.logit_soft_cap = logit_cap;
 }
 
 TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
@@ -52,6 +52,31 @@ TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
   }
   add_one(spec.final_norm);
   return spec;
+}
+
+// The class with images has no cap of its logits, whatever final_logit_softcapping says.
+TENON_INLINE ModelConfig configure_gemma3(const ConfigFile& file, float logit_cap) {
+  const Fields fields = file.fields();
+  // The text_config of published models has only the sizes that differ from those of the class.
+  ModelConfig c = configure_gemma(file, Gemma3::model_type,
+                                  {.layers = 26,
+                                   .hidden = 2304,
+                                   .heads = 8,
+                                   .inner = 9216,
+                                   .vocab = 262208,
+                                   .positions = 131072,
+                                   .kv_heads = 4,
+                                   .activation_name = "hidden_activation",
+                                   .reads_rotary = false});
+  read_two_rotations(fields, {.theta = 1e6}, {.theta = 1e4, .theta_name = "rope_local_base_freq"}, c);
+  check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
+  // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
+  read_gemma2(fields, logit_cap, c);
+  const int pattern = fields.positive_int("sliding_window_pattern", 6);
+  read_windows(
+      fields, window_field(fields, 4096), [&](int l) { return (l + 1) % pattern != 0; }, c, true);
+  turn_windows_locally(c);
+  return c;
 }
 
 }  // namespace detail
@@ -79,7 +104,7 @@ TENON_INLINE ModelConfig Gemma2::configure(const ConfigFile& file) {
   ModelConfig c = detail::configure_gemma(file, model_type,
                                           {.positions = 8192, .kv_heads = 4, .activation_name = "hidden_activation"});
   check_architectures(fields, {"Gemma2ForCausalLM", "Gemma2Model"});
-  detail::read_gemma2(fields, 30, c);
+  detail::read_gemma2(fields, detail::soft_cap(fields, "final_logit_softcapping", 30), c);
   c.attention_soft_cap = detail::soft_cap(fields, "attn_logit_softcapping", 50);
   read_windows(
       fields, window_field(fields, 4096), [](int l) { return l % 2 == 0; }, c, true);
@@ -89,33 +114,12 @@ TENON_INLINE ModelConfig Gemma2::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Gemma2::tensors(const ModelConfig& c) { return detail::gemma2_tensors(c); }
 
 TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
-  const Fields fields = file.fields();
-  // The text_config of published models has only the sizes that differ from those of the class.
-  ModelConfig c = detail::configure_gemma(file, model_type,
-                                          {.layers = 26,
-                                           .hidden = 2304,
-                                           .heads = 8,
-                                           .inner = 9216,
-                                           .vocab = 262208,
-                                           .positions = 131072,
-                                           .kv_heads = 4,
-                                           .activation_name = "hidden_activation",
-                                           .reads_rotary = false});
-  read_two_rotations(fields, {.theta = 1e6}, {.theta = 1e4, .theta_name = "rope_local_base_freq"}, c);
-  check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
-  // Attention in transformers ignores attn_logit_softcapping here, although Gemma3TextConfig has the field.
-  detail::read_gemma2(fields, 0, c);
-  const int pattern = fields.positive_int("sliding_window_pattern", 6);
-  read_windows(
-      fields, window_field(fields, 4096), [&](int l) { return (l + 1) % pattern != 0; }, c, true);
-  turn_windows_locally(c);
-  return c;
+  const float cap = detail::soft_cap(file.fields(), "final_logit_softcapping", 0);
+  return detail::configure_gemma3(file, cap);
 }
 
 TENON_INLINE ModelConfig Gemma3WithImages::configure(const ConfigFile& file) {
-  ModelConfig c = Gemma3::configure(file);
-  c.model_type = model_type;
-  return c;
+  return as_type(model_type, detail::configure_gemma3(file, 0));
 }
 
 TENON_INLINE DecoderSpec Gemma3::tensors(const ModelConfig& c) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/require.h"
@@ -29,10 +31,16 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
 }
 
 TENON_INLINE ModelConfig Mistral3::configure(const ConfigFile& file) {
-  const bool newer = file.fields().string("model_type", "") == Ministral3::model_type;
-  ModelConfig c = newer ? Ministral3::configure(file) : Mistral::configure(file);
-  c.model_type = model_type;
-  return c;
+  const Fields fields = file.fields();
+  if (fields.string("model_type", "") == Ministral3::model_type) return as_type(model_type, Ministral3::configure(file));
+  check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
+  ModelConfig c = detail::configure_mistral(file, Mistral::model_type);
+  // Its Mistral has one window in all layers. layer_types changes its cache alone, which fails where they differ.
+  if (std::adjacent_find(c.windows.begin(), c.windows.end(), std::not_equal_to<>()) != c.windows.end())
+    fields.refuse("layer_types", "must name one kind of layers in this family");
+  c.windows.clear();
+  c.window = window_field(fields, 4096);
+  return as_type(model_type, std::move(c));
 }
 
 TENON_INLINE ModelConfig Ministral::configure(const ConfigFile& file) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
@@ -40,6 +41,7 @@ TENON_INLINE void check_sections(const Fields& fields, int head_dim, bool has_de
 TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_view model_type) {
   const Fields fields = file.fields();
   const bool flat = fields.string("model_type", "") == model_type;  // no text_config
+  const bool older = !fields.has("rope_parameters");                // transformers 4: `type` replaces rope_type
   ModelConfig c = configure_llama_like(file, std::string(model_type) + (flat ? "" : "_text"),
                                        {.layers = 80,
                                         .hidden = 8192,
@@ -49,12 +51,11 @@ TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_
                                         .positions = 32768,
                                         .kv_heads = 8,
                                         .epsilon = 1e-5,
-                                        .rotary = {.theta = 1e6, .sections = true}});
+                                        .rotary = {.theta = 1e6, .sections = true, .type_wins = older}});
   check_sections(fields, c.head_dim, false);
-  c.model_type = model_type;
   c.qkv_bias = true;
   read_qwen_windows(fields, c, 80);
-  return c;
+  return as_type(model_type, std::move(c));
 }
 
 }  // namespace detail
@@ -80,10 +81,9 @@ TENON_INLINE ModelConfig Qwen3Vl::configure(const ConfigFile& file) {
                                         .head_dim = 128,
                                         .rotary = {.theta = 5e6, .sections = true}});
   detail::check_sections(fields, c.head_dim, true);
-  c.model_type = model_type;
   c.attention_bias = fields.boolean("attention_bias", false);
   refuse_window(fields, c);
-  return c;
+  return as_type(model_type, std::move(c));
 }
 
 TENON_INLINE ModelConfig Qwen2::configure(const ConfigFile& file) {

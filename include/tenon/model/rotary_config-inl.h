@@ -15,14 +15,13 @@ inline constexpr double kLargestTheta = 1e15;  // the least is 1: below it, angl
 
 // rope_type, or its older name `type`. "default" if both are missing.
 TENON_INLINE std::string rotary_type(const Fields& scaling, const RotaryDefaults& defaults) {
-  const std::string name = scaling.has("rope_type") ? "rope_type" : "type";
-  // Positions with several parts, which are equal in texts. Files have this name beside "default".
-  const std::string kind = scaling.string(name, "");
-  if (defaults.sections && scaling.string("type", kind) == "mrope" && (kind == "default" || kind == "mrope"))
-    return "default";
-  if (scaling.has("rope_type") && scaling.has("type") && scaling.value("type") != scaling.value("rope_type")) {
+  const bool both = scaling.has("rope_type") && scaling.has("type");
+  const std::string name =
+      both ? (defaults.type_wins ? "type" : "rope_type") : (scaling.has("rope_type") ? "rope_type" : "type");
+  // Positions with several parts, which are equal in texts.
+  if (defaults.sections && scaling.string(name, "") == "mrope") return "default";
+  if (both && !defaults.sections && scaling.value("type") != scaling.value("rope_type"))
     scaling.refuse("type", "differs from rope_type");
-  }
   if (defaults.old_longrope_names && scaling.string(name, "") == "su") return "longrope";
   return scaling.choice(name, {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}, "default");
 }

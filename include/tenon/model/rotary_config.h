@@ -21,6 +21,7 @@ struct RotaryDefaults {
   bool old_longrope_names = false;                  ///< "su" and "yarn" are older names of longrope
   bool reads_alpha = false;                         ///< dynamic with `alpha` is one theta for texts of any length
   bool sections = false;                            ///< "mrope", positions with several parts, is a rope_type, too
+  bool type_wins = false;                           ///< `type` counts where rope_type differs; needs `sections`
 };
 
 /// Reads the rotary fields. `positions`, the longest text, is raised if the scaling extends it. Errors: invalid_file
