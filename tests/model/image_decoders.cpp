@@ -1,12 +1,20 @@
-// Decoders of models of images and texts: fields that their classes read in their own way.
+// Decoders of models of images and texts: fields of config.json that stand in two places.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "../checkpoint/tensor_file.h"
 #include "../io/scratch.h"
+#include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
+#include "tenon/model/adapter_sites.h"
 #include "tenon/model/any_family.h"
+#include "tenon/model/files.h"
+#include "tenon/model/merge.h"
+#include "tenon/model/tensor_source.h"
 
 BOOST_AUTO_TEST_SUITE(model_image_decoders)
 
@@ -16,6 +24,7 @@ using namespace tenon::test;
 namespace {
 
 const std::filesystem::path kGolden = TENON_SOURCE_DIR "/tests/golden";
+const std::string kAll = "base_model.model.";
 
 Json config_of(const std::string& golden) { return read_json_file(kGolden / golden / "config.json", 1 << 20); }
 
@@ -25,7 +34,95 @@ ModelConfig read(const Json& config) {
   return find_family(BuiltInModels{}, config["model_type"].get<std::string>()).configure(file_of(config));
 }
 
+// Sets tie_word_embeddings in text_config and at the top; empty: it is absent.
+Json with_tied(Json config, std::optional<bool> in_text, std::optional<bool> at_top) {
+  config["text_config"].erase("tie_word_embeddings"), config.erase("tie_word_embeddings");
+  if (in_text) config["text_config"]["tie_word_embeddings"] = *in_text;
+  if (at_top) config["tie_word_embeddings"] = *at_top;
+  return config;
+}
+
+// A copy of a golden model. head: whether the file has one.
+ModelFiles opened(const Scratch& scratch, const std::string& golden, const Json& config, bool head) {
+  TensorFile file;
+  file.read(kGolden / golden / "model.safetensors");
+  const TensorFile::Tensor embedding = file.tensors.at("model.embed_tokens.weight");
+  std::erase_if(file.tensors, [](const auto& each) { return each.first == "lm_head.weight"; });
+  if (head) file.tensors["lm_head.weight"] = embedding;
+  file.write(scratch / "model.safetensors");
+  scratch.write("config.json", config.dump());
+  return load_checkpoint(scratch.folder());
+}
+
 }  // namespace
+
+// transformers 4 goes by text_config. transformers 5 goes by the top, and uses a head that the file has.
+BOOST_AUTO_TEST_CASE(two_fields_that_contradict_each_other_tie_the_head_where_the_file_has_none) {
+  const Json config = config_of("qwen2_vl");
+  for (const std::optional<bool> top : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+    for (const bool text : {false, true}) {
+      for (const bool has_head : {false, true}) {
+        ConfigFile file = file_of(with_tied(config, text, top));
+        BOOST_TEST(file.ties_head(false) == text);
+        file.set_has_head(has_head);
+        const bool contradict = top && *top != text;
+        BOOST_TEST(file.ties_head(false) == (contradict ? !has_head : text));
+      }
+    }
+  }
+  ConfigFile by_default = file_of(with_tied(config_of("gemma3_images"), {}, false));
+  BOOST_TEST(by_default.ties_head(true));
+  by_default.set_has_head(true);
+  BOOST_TEST(!by_default.ties_head(true));
+}
+
+BOOST_AUTO_TEST_CASE(a_tied_model_of_transformers_5_is_found_by_its_tensors) {
+  const Family& family = family_of<Qwen2Vl>;
+  for (const bool head : {false, true}) {
+    const Scratch scratch;
+    const ModelFiles files = opened(scratch, "qwen2_vl", with_tied(config_of("qwen2_vl"), {}, true), head);
+    const ModelConfig c = configure(files, family);
+    BOOST_TEST(c.tied_head == !head);
+    BOOST_CHECK_NO_THROW(TensorSource(files, family.name_prefix).check(tensors_of(family, c), c.tied_head));
+  }
+  const Scratch scratch;
+  const ModelFiles files = opened(scratch, "qwen2_vl", with_tied(config_of("qwen2_vl"), {}, {}), false);
+  const ModelConfig c = configure(files, family);
+  const auto check = [&] { TensorSource(files, family.name_prefix).check(tensors_of(family, c), c.tied_head); };
+  BOOST_TEST(mentions(refusal(check), {"tensor lm_head.weight is missing"}), refusal(check));
+}
+
+BOOST_AUTO_TEST_CASE(switches_are_set_in_text_config) {
+  const ConfigFile file = file_of(config_of("smolvlm")).with({{"tie_word_embeddings", false}, {"mlp_bias", true}});
+  BOOST_TEST(file.model_type() == "smolvlm");
+  BOOST_TEST(!file.ties_head(true));
+  BOOST_TEST(file.fields().boolean("mlp_bias"));
+  BOOST_TEST(!file_of({{"model_type", "llama"}}).with({{"tie_word_embeddings", false}}).ties_head(true));
+}
+
+BOOST_AUTO_TEST_CASE(merging_unties_the_head_in_both_places) {
+  const Scratch scratch;
+  const std::filesystem::path base = kGolden / "gemma3_images";
+  const ModelFiles files = load_checkpoint(base);
+  const Family& family = family_of<Gemma3WithImages>;
+  const AdapterSites sites =
+      adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files.tensors);
+  std::filesystem::create_directories(scratch / "adapter");
+  std::ofstream(scratch / "adapter" / "adapter_config.json")
+      << R"({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["embed_tokens"]})";
+  TensorFile factors;
+  const std::string stem = kAll + sites.base.embedding + ".lora_embedding_";
+  const auto vocab = static_cast<std::uint64_t>(sites.base.vocab), width = static_cast<std::uint64_t>(sites.base.width);
+  factors.add<float>(stem + "A", DType::f32, {1, vocab}, std::vector<float>(vocab, 1));
+  factors.add<float>(stem + "B", DType::f32, {width, 1}, std::vector<float>(width, 1));
+  factors.write(scratch / "adapter" / "adapter_model.safetensors");
+  ThreadPool pool(1);
+  const MergeReport report = merge_checkpoint(base, scratch / "adapter", scratch / "merged", pool);
+  BOOST_TEST(report.config ==
+                 (std::vector<std::string>{"text_config.tie_word_embeddings = false", "tie_word_embeddings = false"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(!configure(load_checkpoint(scratch / "merged"), family).tied_head);
+}
 
 BOOST_AUTO_TEST_CASE(the_class_with_images_of_gemma_has_no_cap_of_its_logits) {
   Json config = config_of("gemma3_images");

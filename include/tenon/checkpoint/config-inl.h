@@ -44,6 +44,22 @@ TENON_INLINE bool ConfigFile::has_text_config() const {
   return reads_images() && (!may_be_flat || whole().has("text_config"));
 }
 
+TENON_INLINE bool ConfigFile::ties_head(bool fallback) const {
+  constexpr const char* key = "tie_word_embeddings";
+  const bool tied = fields().flag(key, fallback);
+  if (!has_text_config() || !whole().has(key) || whole().boolean(key) == tied) return tied;
+  return has_head_ ? !*has_head_ : tied;
+}
+
+TENON_INLINE ConfigFile ConfigFile::with(const std::vector<std::pair<std::string, bool>>& switches) const {
+  Json json = *json_;
+  for (const auto& [key, value] : switches) {
+    if (has_text_config()) json["text_config"][key] = value;
+    if (!has_text_config() || key == "tie_word_embeddings") json[key] = value;
+  }
+  return ConfigFile(std::make_shared<const Json>(std::move(json)), file_);
+}
+
 TENON_INLINE std::optional<Fields> ConfigFile::quantization() const {
   constexpr const char* key = "quantization_config";
   return whole().has(key) ? std::optional<Fields>(whole().object(key)) : std::nullopt;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/views.h"
@@ -43,8 +44,16 @@ class ConfigFile {
   Fields fields() const { return has_text_config() ? whole().object("text_config") : whole(); }
   /// Whether it is a model of images and texts. Such a model runs as its decoder, on texts alone.
   bool reads_images() const;
-  /// Whether such a model has tie_word_embeddings outside of text_config, where transformers 5 reads it.
-  bool ties_head_outside() const { return reads_images() && whole().boolean("tie_word_embeddings", false); }
+  /// Whether the head is the embedding: tie_word_embeddings of fields(), else `fallback`. transformers 5 writes the
+  /// field of a model of images and texts at the top. If the two differ, the model is tied unless its checkpoint has a
+  /// head, where set_has_head said so: transformers 4 and 5 agree on such files.
+  bool ties_head(bool fallback) const;
+  /// Sets whether the checkpoint has a head.
+  void set_has_head(bool has) { has_head_ = has; }
+  /// A copy with these switches of fields(). tie_word_embeddings is set at the top, too.
+  ConfigFile with(const std::vector<std::pair<std::string, bool>>& switches) const;
+  /// Whether fields() are the members of text_config.
+  bool has_text_config() const;
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return whole().string("model_type"); }
 
@@ -80,8 +89,6 @@ class ConfigFile {
   static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
                                   std::optional<TokenId> fallback, std::vector<std::string>& dropped);
 
-  bool has_text_config() const;
-
   // All members of config.json.
   Fields whole() const { return Fields(*json_, file_, {}, Error::Kind::invalid_file, &logs_->config); }
 
@@ -97,6 +104,7 @@ class ConfigFile {
   std::shared_ptr<const Json> json_;
   std::shared_ptr<const Json> generation_;  // null: the file does not exist
   std::optional<TokenId> tokenizer_eos_;
+  std::optional<bool> has_head_;
 };
 
 }  // namespace tenon

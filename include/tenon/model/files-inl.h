@@ -50,7 +50,6 @@ TENON_INLINE ModelConfig configure(const ModelFiles& files, const Family& family
   need_files(files);
   if (files.random) return *files.random;
   ModelConfig c = family.configure(*files.config);
-  if (!c.tied_head && files.config->ties_head_outside()) c.tied_head = !files.tensors->find("lm_head.weight");
   if (!c.language_head || !is_bare_model(files)) return c;
   check_layer_count(files, c);
   const DecoderSpec spec = family.tensors(c);
@@ -127,7 +126,10 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   Checkpoint tensors = Checkpoint::open(folder);
   if (const auto quantization = config->quantization())
     tensors = decode_quantized(std::move(tensors), *quantization, config->model_type() == "gpt2");
-  if (config->reads_images()) detail::rename_decoder(tensors, config->model_type().starts_with("qwen2_"));
+  if (config->reads_images()) {
+    detail::rename_decoder(tensors, config->model_type().starts_with("qwen2_"));
+    config->set_has_head(tensors.find("lm_head.weight") != nullptr);
+  }
   files.tensors = std::make_shared<const Checkpoint>(std::move(tensors));
   if (has_tokenizer(folder)) {
     files.tokenizer = std::make_shared<const Tokenizer>(

@@ -162,11 +162,7 @@ class MergePlanner {
   }
 
   using Flags = std::vector<std::pair<std::string, bool>>;
-  MergeModel with_flags(const Flags& flags) const {
-    Json json = files_.config->fields().json();
-    for (const auto& [key, value] : flags) json[key] = value;
-    return read_(ConfigFile(std::make_shared<const Json>(std::move(json)), "config.json"));
-  }
+  MergeModel with_flags(const Flags& flags) const { return read_(files_.config->with(flags)); }
 
   // Name of the head's tensor in a checkpoint that is not tied; empty: the family has none.
   std::string untied_head() const {
@@ -264,13 +260,19 @@ TENON_INLINE std::vector<std::string> set_config_fields(const std::filesystem::p
                                                         std::optional<DType> dtype) {
   constexpr std::uint64_t most = 64u << 20;  // bytes
   OrderedJson config = parse_json<OrderedJson>(read_text_file(folder / "config.json", most), "config.json");
+  const bool nested = ConfigFile(folder).has_text_config();
   std::vector<std::string> set;
-  const auto put = [&](const std::string& key, const OrderedJson& value) {
-    if (config.contains(key) && config[key] == value) return;
-    config[key] = value;
-    set.push_back(key + " = " + (value.is_string() ? value.get<std::string>() : value.dump()));
+  const auto put_into = [&](OrderedJson& object, const std::string& key, const OrderedJson& value,
+                            const std::string& path) {
+    if (object.contains(key) && object[key] == value) return;
+    object[key] = value;
+    set.push_back(path + key + " = " + (value.is_string() ? value.get<std::string>() : value.dump()));
   };
-  for (const auto& [key, value] : plan.flags) put(key, value);
+  const auto put = [&](const std::string& key, const OrderedJson& value) { put_into(config, key, value, ""); };
+  for (const auto& [key, value] : plan.flags) {
+    if (nested) put_into(config["text_config"], key, value, "text_config.");
+    if (!nested || key == "tie_word_embeddings") put(key, value);  // there transformers 5 reads it
+  }
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (!dtype || !config.contains(key)) continue;
     put(key, *dtype == DType::f32 ? "float32" : *dtype == DType::f16 ? "float16" : "bfloat16");
@@ -285,8 +287,10 @@ TENON_INLINE std::vector<std::string> set_config_fields(const std::filesystem::p
 
 TENON_INLINE void check_merged(const std::filesystem::path& folder, const ReadMergeModel& read) {
   ModelFiles files;
-  files.config = std::make_shared<const ConfigFile>(folder);
   files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  const auto config = std::make_shared<ConfigFile>(folder);
+  config->set_has_head(files.tensors->find("lm_head.weight") != nullptr);
+  files.config = config;
   try {
     const MergeModel model = read(*files.config);
     TensorSource(files, model.prefix).check(model.spec, model.config.tied_head);

@@ -93,8 +93,13 @@ TENON_INLINE std::vector<std::string> TensorSource::unused(const DecoderSpec& sp
 TENON_INLINE const TensorInfo& TensorSource::find(const std::string& name) const {
   if (const auto* tensor = files_.tensors->find(std::string(prefix_) + name)) return *tensor;
   if (const auto* tensor = files_.tensors->find(name)) return *tensor;
-  throw Error(Error::Kind::invalid_file, files_.tensors->name(),
-              "tensor " + std::string(prefix_) + name + " is missing; the sizes in config.json require it");
+  // Heads stand beside the model that has the prefix.
+  constexpr std::string_view heads[] = {"lm_head.", "embed_out.", "score."};
+  const bool is_head =
+      std::any_of(std::begin(heads), std::end(heads), [&](auto head) { return name.starts_with(head); });
+  throw Error(
+      Error::Kind::invalid_file, files_.tensors->name(),
+      "tensor " + (is_head ? "" : std::string(prefix_)) + name + " is missing; the sizes in config.json require it");
 }
 
 namespace detail {
