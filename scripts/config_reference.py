@@ -53,14 +53,18 @@ def parameters(config):
             json.dump(config, file)
         parsed = attempt("config", lambda: transformers.AutoConfig.from_pretrained(folder))
     # The module of the class has to be imported before: imports fail while "meta" is the default device.
-    attempt("class", lambda: transformers.AutoModelForCausalLM._model_mapping[type(parsed)])
+    attempt("class", lambda: auto_class(config)._model_mapping[type(parsed)])
     with torch.device("meta"), transformers.modeling_utils.no_init_weights():
-        model = attempt("model", lambda: transformers.AutoModelForCausalLM.from_config(parsed))
+        model = attempt("model", lambda: auto_class(config).from_config(parsed))
         attempt("model", model.tie_weights)
     tensors = [[name, list(parameter.shape)] for name, parameter in model.named_parameters()]
     if sum(parameter.numel() for parameter in model.parameters()) > MOST_WEIGHTS:
         raise Failure("too large for this test")
     return tensors
+
+
+def auto_class(config):
+    return transformers.AutoModelForImageTextToText if "vision_config" in config else transformers.AutoModelForCausalLM
 
 
 def attention_of(config):
@@ -69,7 +73,7 @@ def attention_of(config):
 
 
 def load(folder, config):
-    model, info = attempt("load", lambda: transformers.AutoModelForCausalLM.from_pretrained(
+    model, info = attempt("load", lambda: auto_class(config).from_pretrained(
         folder, attn_implementation=attention_of(config), dtype=torch.float32, output_loading_info=True))
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         raise AssertionError(f"the tensors are not the model's: {info}")
