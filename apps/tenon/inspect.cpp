@@ -342,7 +342,7 @@ int inspect(const InspectCommand& command) {
   const tenon::DecoderSpec spec = tenon::tensors_of(family, config);
   const tenon::TensorSource source(files, family.name_prefix);
   source.check(spec, config.tied_head);
-  const tenon::AdapterSites sites = tenon::adapter_sites(spec, family.name_prefix, files.tensors);
+  const tenon::AdapterSites sites = tenon::adapter_sites(spec, family.name_prefix, files);
   const std::string text = describe_config(config) + describe_weights(spec, config) +
                            describe_errors(files, source, spec, config.tied_head, command.errors) + describe_engines() +
                            describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +

@@ -20,8 +20,10 @@
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
 #include "tenon/model/llama.h"
+#include "tenon/model/merge.h"
 #include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
+#include "tenon/testing/random_adapter.h"
 
 BOOST_AUTO_TEST_SUITE(model_gguf)
 
@@ -215,6 +217,15 @@ BOOST_AUTO_TEST_CASE(qwen_vl) {
     file.metadata = metadata;
     scratch.write("model.gguf", file.bytes());
     same_model(family, scratch / "folder", scratch / "model.gguf");
+    // Its adapters have the names of the whole model.
+    const ModelFiles files = load_checkpoint(scratch / "model.gguf");
+    const AdapterSites sites = adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files);
+    BOOST_TEST(sites.sites.front().module.path == "model.language_model.layers.0.self_attn.q_proj");
+    BOOST_TEST(sites.base.find("base_model.model.model.language_model.norm.weight") != nullptr);
+    testing::write_adapter(scratch / "adapter", sites.sites, {.rank = 2});
+    ThreadPool pool(1);
+    const MergeReport merged = merge_checkpoint(scratch / "model.gguf", scratch / "adapter", scratch / "merged", pool);
+    BOOST_TEST(static_cast<std::size_t>(merged.changed) == sites.sites.size());
   }
 }
 

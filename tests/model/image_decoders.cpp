@@ -1,13 +1,15 @@
-// Decoders of models of images and texts: fields of config.json that stand in two places.
+// Decoders of models of images and texts: fields of config.json that stand in two places, and names in adapters.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "../checkpoint/tensor_file.h"
 #include "../io/scratch.h"
+#include "tenon/checkpoint/peft.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
 #include "tenon/model/adapter_sites.h"
@@ -15,6 +17,7 @@
 #include "tenon/model/files.h"
 #include "tenon/model/merge.h"
 #include "tenon/model/tensor_source.h"
+#include "tenon/testing/random_adapter.h"
 
 BOOST_AUTO_TEST_SUITE(model_image_decoders)
 
@@ -52,6 +55,30 @@ ModelFiles opened(const Scratch& scratch, const std::string& golden, const Json&
   file.write(scratch / "model.safetensors");
   scratch.write("config.json", config.dump());
   return load_checkpoint(scratch.folder());
+}
+
+// Opens an adapter of a model. Returns its digest, or the error.
+std::string digest_of(const std::filesystem::path& folder, const AdapterSites& sites) {
+  try {
+    return PeftAdapter::open(folder, sites.modules(), sites.base).digest();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Copies an adapter. Keys that begin with base_model.model.<newer> get <older> there.
+void copy_renamed(const std::filesystem::path& from, const std::filesystem::path& to, const std::string& newer,
+                  const std::string& older, bool keep = false) {
+  TensorFile in, out;
+  in.read(from / "adapter_model.safetensors");
+  for (const auto& [name, tensor] : in.tensors) {
+    const bool changes = name.starts_with(kAll + newer);
+    out.tensors[changes ? kAll + older + name.substr((kAll + newer).size()) : name] = tensor;
+    if (keep) out.tensors[name] = tensor;
+  }
+  std::filesystem::create_directories(to);
+  std::filesystem::copy_file(from / "adapter_config.json", to / "adapter_config.json");
+  out.write(to / "adapter_model.safetensors");
 }
 
 }  // namespace
@@ -105,8 +132,7 @@ BOOST_AUTO_TEST_CASE(merging_unties_the_head_in_both_places) {
   const std::filesystem::path base = kGolden / "gemma3_images";
   const ModelFiles files = load_checkpoint(base);
   const Family& family = family_of<Gemma3WithImages>;
-  const AdapterSites sites =
-      adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files.tensors);
+  const AdapterSites sites = adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files);
   std::filesystem::create_directories(scratch / "adapter");
   std::ofstream(scratch / "adapter" / "adapter_config.json")
       << R"({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["embed_tokens"]})";
@@ -162,6 +188,54 @@ BOOST_AUTO_TEST_CASE(type_replaces_rope_type_in_older_files_of_qwen2_vl) {
   BOOST_CHECK(read(config).rotary.scaling == RotaryScaling::yarn);
   config["model_type"] = "qwen3_vl", text["model_type"] = "qwen3_vl_text", text["head_dim"] = 8;
   BOOST_CHECK(read(config).rotary.scaling == RotaryScaling::yarn);
+}
+
+// PeftModel.from_pretrained changes names by _checkpoint_conversion_mapping, which not all classes have.
+BOOST_AUTO_TEST_CASE(adapters_may_have_names_from_before_transformers_4_52) {
+  const std::map<std::string, std::pair<std::string, std::string>> renamed = {
+      {"gemma3_images", {"model.language_model.", "language_model.model."}},
+      {"mistral3_images", {"model.language_model.", "language_model.model."}},
+      {"qwen2_vl", {"model.language_model.", "model."}},
+      {"qwen2_5_vl", {"model.language_model.", "model."}},
+      {"qwen3_vl", {"model.language_model.", "model."}},
+      {"smolvlm", {"model.text_model.", "model."}},
+      {"idefics3", {"model.text_model.", "model."}}};
+  for (const auto& [golden, names] : renamed) {
+    const Scratch scratch;
+    const ModelFiles files = load_checkpoint(kGolden / golden);
+    const Family& family = find_family(BuiltInModels{}, model_type_of(files));
+    const AdapterSites sites = adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files);
+    testing::write_adapter(scratch / "newer", sites.sites, {.rank = 2, .kind = testing::RandomKind::dora});
+    copy_renamed(scratch / "newer", scratch / "older", names.first, names.second);
+    const std::string newer = digest_of(scratch / "newer", sites), older = digest_of(scratch / "older", sites);
+    BOOST_TEST(newer.starts_with("sha256:"), newer);
+    const bool maps = golden != "qwen3_vl" && golden != "smolvlm" && golden != "idefics3";
+    BOOST_TEST((older == newer) == maps, golden + ": " + older);
+    if (!maps) {
+      BOOST_TEST(mentions(older, {"lora_A", "is missing"}), older);
+      continue;
+    }
+    copy_renamed(scratch / "newer", scratch / "both", names.first, names.second, true);
+    BOOST_TEST(mentions(digest_of(scratch / "both", sites), {"is there twice"}));
+  }
+}
+
+// Their updates of the tower would be left out without a word.
+BOOST_AUTO_TEST_CASE(adapters_that_change_the_vision_tower_are_refused) {
+  const Scratch scratch;
+  const ModelFiles files = load_checkpoint(kGolden / "qwen2_vl");
+  const Family& family = family_of<Qwen2Vl>;
+  const AdapterSites sites = adapter_sites(tensors_of(family, configure(files, family)), family.name_prefix, files);
+  testing::write_adapter(scratch / "a", sites.sites, {.rank = 2});
+  for (const std::string name : {"visual.blocks.0.attn.qkv", "model.visual.blocks.0.attn.qkv"}) {
+    TensorFile file;
+    file.read(scratch / "a" / "adapter_model.safetensors");
+    file.add<float>(kAll + name + ".lora_A.weight", DType::f32, {2, 8}, std::vector<float>(16, 1));
+    file.write(scratch / "a" / "changed.safetensors");
+    std::filesystem::rename(scratch / "a" / "changed.safetensors", scratch / "a" / "adapter_model.safetensors");
+    const std::string why = digest_of(scratch / "a", sites);
+    BOOST_TEST(mentions(why, {"visual.blocks.0.attn.qkv.lora_A.weight"}), why);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -38,7 +38,11 @@ TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, 
   if (!config.names("embed_out")) seen.rename_head("embed_out", "lm_head");
   if (!seen.tied_head) config.tied_to_embedding = false;  // PEFT warns that there is nothing to tie
   std::optional<PeftAdapter> adapter;
-  const auto open_tensors = [&] { adapter.emplace(PeftAdapter(config, Checkpoint::open(folder, "adapter_model"))); };
+  const auto open_tensors = [&] {
+    Checkpoint tensors = Checkpoint::open(folder, "adapter_model");
+    base.rename_older(tensors);
+    adapter.emplace(PeftAdapter(config, std::move(tensors)));
+  };
   if (config.task == AdapterTask::embed) {  // names as in AutoModel, or as in a model with a head
     open_tensors();
     if (!adapter->has_prefix(base.prefix)) seen.leave_prefix_out(all);

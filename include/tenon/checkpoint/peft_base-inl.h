@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/peft_base.h"
+#include "tenon/core/error.h"
 #include "tenon/core/require.h"
 
 namespace tenon {
@@ -40,6 +42,28 @@ TENON_INLINE void PeftBase::rename_head(std::string_view file_name, std::string_
   head = module_name;
 }
 
+TENON_INLINE void PeftBase::rename_older(Checkpoint& adapter) const {
+  if (older_names.empty()) return;
+  constexpr std::string_view all = "base_model.model.";
+  std::map<std::string, TensorInfo> made;
+  std::set<std::string> names;
+  for (const TensorInfo& each : adapter.tensors()) {
+    TensorInfo info = each;
+    const std::string_view name =
+        each.name.starts_with(all) ? std::string_view(each.name).substr(all.size()) : std::string_view();
+    const auto found = std::find_if(older_names.begin(), older_names.end(),
+                                    [&](const auto& older) { return name.starts_with(older.first); });
+    if (found != older_names.end() && found->first != found->second) {
+      info.name = std::string(all) + found->second + std::string(name.substr(found->first.size()));
+      info.stored_name = each.name;
+    }
+    if (!names.insert(info.name).second)
+      throw Error(Error::Kind::invalid_file, adapter.where(each), "is there twice, under an older and a newer name");
+    if (info.name != each.name) made.emplace(each.name, std::move(info));
+  }
+  adapter.replace({}, std::move(made));
+}
+
 TENON_INLINE void PeftBase::leave_prefix_out(std::vector<PeftModule>& modules) {
   left_out = prefix;
   const auto shorten = [&](std::string& path) {
@@ -64,7 +88,10 @@ TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {
   if (tied_head && name == head + ".weight") name = embedding + ".weight";
   if (!stored_head.empty() && name == head + ".weight") name = stored_head + ".weight";
   if (const TensorInfo* found = tensors->find(name)) return found;
-  return name.starts_with(prefix) ? tensors->find(std::string_view(name).substr(prefix.size())) : nullptr;
+  if (!name.starts_with(prefix)) return nullptr;
+  const std::string own = name.substr(prefix.size());
+  if (const TensorInfo* found = tensors->find(own)) return found;
+  return file_prefix.empty() ? nullptr : tensors->find(file_prefix + own);
 }
 
 TENON_INLINE bool PeftBase::holds(const Checkpoint& file, const TensorInfo& copy, const TensorInfo& own) const {

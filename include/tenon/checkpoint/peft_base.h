@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/checkpoint/peft_targets.h"
@@ -29,12 +30,18 @@ struct PeftBase {
   int head_width = 0;            ///< elements of the rows that heads multiply
   int labels = 0;                ///< of the model's own classification head; 0: it has none
   std::string stored_head = {};  ///< the file's name of the head, if `head` is another one
+  std::string file_prefix = {};  ///< of names in a model's file that has another one than `prefix`
+  /// Beginnings of names in older adapters, and what PEFT replaces them by. The first that fits counts.
+  std::vector<std::pair<std::string, std::string>> older_names = {};
   std::string left_out = {};  ///< `prefix`, if the adapter's names lack it: it was trained on the model without heads
 
   /// The model as PEFT's class for the task wraps it. Only AdapterTask::text has its heads.
   PeftBase for_task(AdapterTask task) const;
   /// GPT-NeoX's head is called embed_out in files and in transformers 4, and lm_head in transformers 5.
   void rename_head(std::string_view file_name, std::string_view module_name);
+  /// Gives the tensors of an adapter the names of this model where they have older ones. Error invalid_file if two get
+  /// one name.
+  void rename_older(Checkpoint& adapter) const;
   /// Leaves `prefix` out of the names of the modules and of this base.
   void leave_prefix_out(std::vector<PeftModule>& modules);
 

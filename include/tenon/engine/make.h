@@ -46,7 +46,7 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
     if constexpr (!MergesAtLoad<P>) {
       throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
     }
-    merged.emplace(options.merged, adapter_sites(spec, prefix, files.tensors), prefix, options.adapters);
+    merged.emplace(options.merged, adapter_sites(spec, prefix, files), options.adapters);
   }
   const TensorSource source(files, prefix, merged ? &*merged : nullptr);
   DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);
@@ -75,10 +75,9 @@ AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& 
     const Family& family = family_for<Model>(config);
     EngineOptions of_loads = options;
     of_loads.threads = 1;
-    return std::make_unique<AdapterStore<D>>(
-        [of_loads] { return make_device<D>(of_loads); },
-        adapter_sites(tensors_of(family, config), family.name_prefix, files.tensors), options.adapters,
-        base_weights<D>(parts));
+    return std::make_unique<AdapterStore<D>>([of_loads] { return make_device<D>(of_loads); },
+                                             adapter_sites(tensors_of(family, config), family.name_prefix, files),
+                                             options.adapters, base_weights<D>(parts));
   } else {
     return nullptr;
   }

@@ -140,4 +140,12 @@ TENON_INLINE AdapterSites adapter_sites(const DecoderSpec& spec, std::string_vie
   return all;
 }
 
+TENON_INLINE AdapterSites adapter_sites(const DecoderSpec& spec, std::string_view prefix, const ModelFiles& files) {
+  const AdapterNaming& names = files.adapter_naming;
+  AdapterSites all = adapter_sites(spec, names.prefix.empty() ? prefix : names.prefix, files.tensors);
+  if (!names.prefix.empty()) all.base.file_prefix = prefix;
+  all.base.older_names = names.older;
+  return all;
+}
+
 }  // namespace tenon

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tenon/adapter/site.h"
+#include "tenon/model/files.h"
 #include "tenon/model/parts.h"
 
 namespace tenon {
@@ -17,6 +18,9 @@ inline constexpr std::string_view kWeightSuffix = ".weight";
 /// The adapter sites of a model. `prefix`: Model::name_prefix. `tensors`: the model's checkpoint; null if it has none.
 AdapterSites adapter_sites(const DecoderSpec& spec, std::string_view prefix,
                            std::shared_ptr<const Checkpoint> tensors = {});
+
+/// The same for the files of a model, whose adapters may have other names than its tensors.
+AdapterSites adapter_sites(const DecoderSpec& spec, std::string_view prefix, const ModelFiles& files);
 
 }  // namespace tenon
 

@@ -71,6 +71,17 @@ TENON_INLINE bool has_gguf_tokenizer(const Fields& metadata) {
   return kind != "none" && kind != "no_vocab";
 }
 
+// The changes of names that PEFT makes in adapters: _checkpoint_conversion_mapping of the model's class.
+inline std::vector<std::pair<std::string, std::string>> older_names(std::string_view model_type) {
+  if (model_type == "gemma3" || model_type == "mistral3")
+    return {{"language_model.model.", "model.language_model."}, {"language_model.lm_head.", "lm_head."}};
+  if (model_type == "qwen2_vl" || model_type == "qwen2_5_vl")
+    return {{"model.language_model.", "model.language_model."},
+            {"model.visual.", "model.visual."},
+            {"model.", "model.language_model."}};
+  return {};
+}
+
 inline ModelFiles load_gguf(const std::filesystem::path& path) {
   File file(path);
   GgufModel model = read_gguf_model(file);
@@ -84,6 +95,10 @@ inline ModelFiles load_gguf(const std::filesystem::path& path) {
   files.chat_template = metadata.string(chat_key, "");
   if (find_invalid_utf8(files.chat_template) != files.chat_template.npos)
     metadata.refuse(chat_key, "is not valid UTF-8");
+  // The decoder of a Qwen-VL is read as a Qwen of texts. Adapters have the names of the whole model.
+  const std::string architecture = metadata.string("general.architecture");
+  if (architecture == "qwen2vl" || architecture == "qwen3vl")
+    files.adapter_naming = {"model.language_model.", older_names(architecture == "qwen2vl" ? "qwen2_vl" : "qwen3_vl")};
   files.tensors = std::make_shared<const Checkpoint>(Checkpoint::of_tensors(std::move(file), std::move(model.tensors)));
   return files;
 }
@@ -129,6 +144,7 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   if (config->reads_images()) {
     detail::rename_decoder(tensors, config->model_type().starts_with("qwen2_"));
     config->set_has_head(tensors.find("lm_head.weight") != nullptr);
+    files.adapter_naming.older = detail::older_names(config->model_type());
   }
   files.tensors = std::make_shared<const Checkpoint>(std::move(tensors));
   if (has_tokenizer(folder)) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/safetensors.h"
@@ -14,13 +16,21 @@
 
 namespace tenon {
 
+/// The names of modules in adapters of a model of images and texts.
+struct AdapterNaming {
+  std::string prefix = {};  ///< of the decoder's modules; empty: Model::name_prefix
+  /// Beginnings of older names, and what PEFT replaces them by. The first that fits counts.
+  std::vector<std::pair<std::string, std::string>> older = {};
+};
+
 /// An opened model folder or GGUF file. Engines of any type are made from it. The layout is checked; the weights are
 /// not read yet.
 struct ModelFiles {
   std::shared_ptr<const ConfigFile> config = {};
   std::shared_ptr<const Checkpoint> tensors = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};  ///< null: the engine takes and gives token ids only
-  std::string chat_template = {};                   ///< Jinja text in a GGUF file; empty for a folder
+  AdapterNaming adapter_naming = {};
+  std::string chat_template = {};  ///< Jinja text in a GGUF file; empty for a folder
   /// If set, there are no files: the model has these sizes and weights drawn from `seed`.
   std::optional<ModelConfig> random = {};
   std::uint64_t seed = 0;

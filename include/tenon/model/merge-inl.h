@@ -71,7 +71,7 @@ class MergePlanner {
     return *found;
   }
 
-  std::string without_prefix(const std::string& name) const { return name.substr(model_.prefix.size()); }
+  std::string without_prefix(const std::string& name) const { return name.substr(base_.prefix.size()); }
 
   void add(const PeftFactors& f) {
     const std::string linear = without_prefix(modules_[f.module].path);

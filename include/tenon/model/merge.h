@@ -110,7 +110,7 @@ MergeReport merge_checkpoint(std::span<const Family> families, const std::filesy
   const detail::MergeModel model = read(*files.config);
   check_layer_count(files, model.config);
   TensorSource(files, model.prefix).check(model.spec, model.config.tied_head);
-  const AdapterSites sites = adapter_sites(model.spec, model.prefix, files.tensors);
+  const AdapterSites sites = adapter_sites(model.spec, model.prefix, files);
   const PeftAdapter adapter = PeftAdapter::open(adapter_folder, sites.modules(), sites.base);
   const detail::MergePlan plan = detail::plan_merge(files, model, sites, adapter, options, read);
 

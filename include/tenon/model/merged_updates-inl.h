@@ -10,7 +10,7 @@
 namespace tenon {
 
 TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites,
-                                          std::string_view prefix, const AdapterOptions& options) {
+                                          const AdapterOptions& options) {
   const std::vector<PeftModule> modules = sites.modules();
   for (const AdapterUse& use : uses) {
     detail::require(std::isfinite(use.weight), "merged", "the weight of an adapter must be finite");
@@ -27,7 +27,7 @@ TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, cons
       update.b.resize(static_cast<std::size_t>(f.rank) * static_cast<std::size_t>(module.outputs));
       adapter.read_a_floats(f, update.a);
       adapter.read_b_floats(f, update.b);
-      by_tensor_[module.path.substr(prefix.size()) + ".weight"].push_back(std::move(update));
+      by_tensor_[module.path.substr(sites.base.prefix.size()) + ".weight"].push_back(std::move(update));
     }
     adapter.tensors().verify_unchanged();
   }

@@ -14,10 +14,8 @@ namespace tenon {
 /// The updates of adapters that are merged when the model is loaded. It owns the factors, in float32.
 class MergedUpdates {
  public:
-  /// Reads the adapters and multiplies each by its weight. prefix: Model::name_prefix. Errors: those of
-  /// AdapterStore::lease.
-  MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, std::string_view prefix,
-                const AdapterOptions& options);
+  /// Reads the adapters and multiplies each by its weight. Errors: those of AdapterStore::lease.
+  MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, const AdapterOptions& options);
 
   /// Whether an adapter updates this tensor (a name without the model's prefix).
   bool updates(const std::string& tensor) const { return by_tensor_.contains(tensor); }
