@@ -340,6 +340,7 @@ int inspect(const InspectCommand& command) {
   const tenon::ModelConfig config = tenon::configure(files, family);
   check_layer_count(files, config);
   const tenon::DecoderSpec spec = tenon::tensors_of(family, config);
+  check_switches(spec, config);
   const tenon::TensorSource source(files, family.name_prefix);
   source.check(spec, config.tied_head);
   const tenon::AdapterSites sites = tenon::adapter_sites(spec, family.name_prefix, files);
