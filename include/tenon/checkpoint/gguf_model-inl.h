@@ -178,8 +178,7 @@ class GgufMapper {
         if (kind == "yarn" && metadata_.has(key)) scaling[field] = metadata_.value(key);
       };
       copy(original, "original_max_position_embeddings");
-      copy(use("rope.scaling.yarn_beta_fast"), "beta_fast");
-      copy(use("rope.scaling.yarn_beta_slow"), "beta_slow");
+      for (const char* beta : {"beta_fast", "beta_slow"}) copy(use(std::string("rope.scaling.yarn_") + beta), beta);
       if (kind == "yarn" && !family_.heads.whole_ramp) scaling["truncate"] = false;
       out["rope_scaling"].update(scaling);
     }

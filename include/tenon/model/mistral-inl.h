@@ -32,7 +32,8 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
 
 TENON_INLINE ModelConfig Mistral3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
-  if (fields.string("model_type", "") == Ministral3::model_type) return as_type(model_type, Ministral3::configure(file));
+  if (fields.string("model_type", "") == Ministral3::model_type)
+    return as_type(model_type, Ministral3::configure(file));
   check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
   ModelConfig c = detail::configure_mistral(file, Mistral::model_type);
   // Its Mistral has one window in all layers. layer_types changes its cache alone, which fails where they differ.
