@@ -96,6 +96,12 @@ BOOST_AUTO_TEST_CASE(other_names_stand_for_the_steps_of_llama_cpp) {
     Json change;  // of tokenizer.json
   };
   const Json merges = {{"model", {{"ignore_merges", false}}}}, plain = {{"normalizer", nullptr}};
+  const Json deepseek = Json::parse(R"json({"normalizer": null, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"}, "behavior": "Isolated", "invert": false},
+    {"type": "Split", "pattern": {"Regex": "[一-龥぀-ゟ゠-ヿ]+"}, "behavior": "Isolated", "invert": false},
+    {"type": "Split", "pattern": {"Regex": "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
+     "behavior": "Isolated", "invert": false},
+    {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]}})json");
   const std::vector<Name> names = {{"llama3", "lfm2", Json::object()},
                                    {"llama3", "falcon3", Json::object()},
                                    {"llama3", "pixtral", Json::object()},
@@ -111,9 +117,12 @@ BOOST_AUTO_TEST_CASE(other_names_stand_for_the_steps_of_llama_cpp) {
                                    {"gpt2", "granite-docling", plain},
                                    {"gpt2", "mellum", plain},
                                    {"gpt2", "trillion", plain},
-                                   {"starcoder", "minerva-7b", plain}};
+                                   {"starcoder", "minerva-7b", plain},
+                                   {"gpt2", "deepseek-v3", deepseek},
+                                   {"gpt2", "hunyuan-dense", deepseek}};
   for (const Name& name : names) {
     Json file = Json::parse(fixtures::read(fixtures::data() / name.folder / "tokenizer.json"));
+    if (name.change.contains("pre_tokenizer")) file.erase("pre_tokenizer");
     file.merge_patch(name.change);
     const tenon::test::Scratch scratch;
     scratch.write("tokenizer.json", file.dump());
