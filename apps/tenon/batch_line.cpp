@@ -181,8 +181,7 @@ ToolChoice read_tools(BatchBody& body, OrderedJson& request) {
   if (!known) BatchBody::refuse("tool_choice", "must be none, auto, required or a function, and needs it in `tools`");
   if (out.kind == ToolChoice::Kind::none) request.erase("tools");
   for (const char* const form : {"schema", "regex", "grammar", "choice"})
-    if (out.kind != ToolChoice::Kind::none && request.contains(form))
-      BatchBody::refuse("tools", "do not go with a format, but for a tool_choice of none");
+    if (out.is_forced()) request.erase(form);  // the answer is calls alone, so no text needs a form
   return out;
 }
 

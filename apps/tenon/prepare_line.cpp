@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conversation/call_constraint.h"
 #include "tenon/core/error.h"
 #include "tenon/engine/prepared_request.h"
 #include "tenon/io/json.h"
@@ -45,6 +46,7 @@ void prepare_chat(ParsedRequest& line, RequestConstraints& constraints, Conversa
                   std::optional<std::int64_t> now) {
   const ToolChoice& tools = line.batch->tools;
   AnswerStyle style = conversations.render_chat(std::move(*line.conversation), tools, line.request, now);
+  if (tools.kind != ToolChoice::Kind::none && line.request.constraint) style.starts = call_starts(tools, style);
   if (tools.kind != ToolChoice::Kind::none)
     constraints.calls(conversations.chat_template(), tools, style, line.request);
   if (style.tools || !style.think.end.empty()) line.batch->style = std::move(style);

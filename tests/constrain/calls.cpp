@@ -93,6 +93,55 @@ BOOST_AUTO_TEST_CASE(reasoning_may_contain_the_marker) {
   check(form, Is::dead, {"a</think><tool_call>no"});
 }
 
+// Answers are calls alone or a text of a form, of every kind.
+BOOST_AUTO_TEST_CASE(calls_or_a_form) {
+  CallsForm form = hermes(true);
+  form.answer_kind = "schema";
+  form.answer =
+      R"({"type": "object", "properties": {"t": {"type": "string"}, "next": {"$ref": "#"}}, "required": ["t"]})";
+  check(form, Is::complete,
+        {kA, kA + "\n" + kB, R"({"t": "a <tool_call> b"})", R"({"t": "", "next": {"t": "", "next": {"t": ""}}})"});
+  check(form, Is::open, {"", "{", "<tool", R"({"t": "a")"});
+  check(form, Is::dead, {"Hello", " " + kA, R"({"t": 5)", R"({"t": ""})" + kA});
+  form.think_end = "</think>", form.thinking = true;  // a form begins with the first byte
+  check(form, Is::dead, {"a", "</think>"});
+  const std::vector<CallsForm> others = [&] {
+    std::vector<CallsForm> all(3, form);
+    all[0].answer_kind = "regex", all[0].answer = "[a-c]+";
+    all[1].answer_kind = "choice", all[1].answer = R"(["a", "bc"])";
+    all[2].answer_kind = "grammar", all[2].answer = "root ::= \"a\" | \"b\" root";
+    return all;
+  }();
+  for (const CallsForm& each : others) {
+    check(each, Is::complete, {"a", kB});
+    check(each, Is::dead, {"d", "{", kA + "a"});
+    BOOST_TEST(name_of(each) != name_of(form));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_form_that_looks_like_calls_is_refused) {
+  CallsForm form{.functions = {{"f", " \"f\", \"parameters\": ", R"({"type": "object", "properties": {}})", "}"}},
+                 .marker = "{\"name\":",
+                 .begin = "",
+                 .between = "; {\"name\":",
+                 .end = "",
+                 .most = 1,
+                 .text = true,
+                 .at_start = true,
+                 .answer_kind = "schema",
+                 .answer = R"({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})"};
+  check(form, Is::complete, {R"({"name": "f"})", R"({"name":"f"})", R"({"name": "f", "parameters": {}})"});
+  for (const std::string kind : {"schema", "regex", "any"}) {
+    form.answer_kind = kind;
+    form.answer = kind == "schema" ? R"({"type": "object"})" : ".*";
+    BOOST_CHECK_EXCEPTION(calls(form), Refused, [&](const Refused& refused) {
+      return refused.where() == (kind == "any" ? "answer_kind" : "answer");
+    });
+  }
+  form.text = false;
+  BOOST_CHECK_THROW(calls(form), Refused);
+}
+
 BOOST_AUTO_TEST_CASE(refusals_name_the_function) {
   CallsForm form = hermes(false);
   form.functions[1].parameters = R"({"type": "strange"})";

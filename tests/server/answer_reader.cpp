@@ -139,6 +139,20 @@ BOOST_AUTO_TEST_CASE(calls_that_the_end_cuts_are_not_whole) {
   BOOST_TEST(!whole("text"));
 }
 
+// Calls are an answer of their own, and begin with one of the starts: every other answer is text.
+BOOST_AUTO_TEST_CASE(answers_that_are_calls_or_a_form) {
+  AnswerStyle hermes = kHermes;
+  hermes.starts = {"<tool_call>\n{\"name\": \"f\", \"arguments\": ", "<tool_call>\n{\"name\": \"g\", \"arguments\": "};
+  const std::string call = "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  reads(hermes, call, {"call:g", "0:{\"a\": 1}"});
+  for (const std::string text : {R"({"t": " <tool_call>\n{"})", "<tool_call>\n{\"name\": \"h\"", " x", "<tool"})
+    reads(hermes, text, {"text:" + text});
+  AnswerStyle llama{.tools = tool_style_of("<|python_tag|>"), .starts = {R"({"name": "f", "parameters": )"}};
+  reads(llama, R"({"name": "f", "parameters": {"a": 1}})", {"call:f", R"(0:{"a": 1})"});
+  for (const std::string text : {R"({"name": "Bob"})", R"({"name": "f"})", R"({"name": "f", "para)"})
+    reads(llama, text, {"text:" + text});
+}
+
 // What a style writes, it reads.
 BOOST_AUTO_TEST_CASE(written_calls_are_read) {
   const auto calls = tenon::OrderedJson::parse(

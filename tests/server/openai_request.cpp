@@ -394,7 +394,9 @@ BOOST_AUTO_TEST_CASE(tools_of_chats) {
   const ChatRequest none = with_tools(R"(, "tool_choice": "none", "response_format": {"type": "json_object"})");
   BOOST_TEST((none.tools.kind == Choice::none && none.conversation.tools.is_null() && none.tools.functions.empty()));
   const auto refuses = [](const std::string& fields, const char* param) { check_chat(chat_body(fields), param); };
-  refuses(R"("tools": [)" + f + R"(], "response_format": {"type": "json_object"})", "response_format");
+  const std::string form = R"(, "response_format": {"type": "json_object"})";
+  BOOST_TEST((none.form && with_tools(form).form));
+  BOOST_TEST(!with_tools(form + R"(, "tool_choice": "required")").form);  // the answer has no text
   refuses(R"("tools": [)" + f + R"(], "tool_choice": {"type": "function", "function": {"name": "h"}})", "tool_choice");
   refuses(R"("tools": [)" + f + ", " + f + "]", "tools");
   refuses(R"("tools": [{"type": "web_search"}])", "tools[0].type");

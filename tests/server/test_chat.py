@@ -197,6 +197,61 @@ class Tools(unittest.TestCase):
             self.assertEqual(none["choices"], chat(server, max_tokens=20)["choices"])
             self.assertEqual(server.stop(), 0)
 
+    def test_calls_or_a_format(self):
+        """Answers are calls, or else a text of the format: never another text."""
+        shape = {"type": "object", "properties": {"mood": {"enum": ["glad", "sad"]}, "king": {"type": "boolean"}}, "required": ["mood", "king"],
+                 "additionalProperties": False}
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": shape}}
+        for style in self.STYLES:
+            with self.subTest(style), server_with({"chat_template.jinja": (TEMPLATES / (style + ".jinja")).read_text(encoding="utf-8")}) as server:
+                tools, kinds = [CLOCK], set()
+                for seed in range(6):
+                    body = {"tools": tools, "response_format": form, "temperature": 1, "seed": seed, "max_tokens": 200}
+                    choice, = chat(server, **body)["choices"]
+                    message, reason = streamed(server, **body)
+                    self.assertEqual(reason, choice["finish_reason"])
+                    kinds.add(reason)
+                    if reason == "tool_calls":
+                        calls = [c["function"] for c in choice["message"]["tool_calls"]]
+                        self.check_calls(calls, 16)
+                        self.assertEqual((choice["message"]["content"], message["tool_calls"]), (None, calls))
+                    else:
+                        answer = json.loads(choice["message"]["content"])
+                        self.assertEqual((set(answer), reason, message["content"]), ({"mood", "king"}, "stop", choice["message"]["content"]))
+                        self.assertNotIn("tool_calls", choice["message"])
+                self.assertTrue(kinds)
+                alone = chat(server, tools=tools, tool_choice="none", response_format=form)["choices"][0]["message"]
+                self.assertEqual(set(json.loads(alone["content"])), {"mood", "king"})
+                named = {"type": "function", "function": {"name": "get_time"}}
+                for choice in ["required", named]:
+                    body = {"tools": tools, "tool_choice": choice, "max_tokens": 200}
+                    got, = chat(server, response_format=form, **body)["choices"]
+                    self.assertEqual((got["finish_reason"], got["message"]["content"]), ("tool_calls", None))
+                    self.assertEqual([c["function"] for c in got["message"]["tool_calls"]],
+                                     [c["function"] for c in chat(server, **body)["choices"][0]["message"]["tool_calls"]])
+                flat = CLOCK["function"] | {"type": "function"}
+                for choice in ["auto", {"type": "function", "name": "get_time"}]:
+                    text = {"format": {"type": "json_schema", "name": "answer", "schema": shape, "strict": True}}
+                    got = server.post("/v1/responses", {"input": "Who is the king?", "tools": [flat], "tool_choice": choice, "text": text,
+                                                        "temperature": 0, "max_output_tokens": 200}).json()
+                    for item in got["output"]:
+                        if item["type"] == "function_call":
+                            self.check_calls([item], 16)
+                        else:
+                            self.assertEqual(set(json.loads(item["content"][0]["text"])), {"mood", "king"})
+                    self.assertTrue(choice == "auto" or got["output"][0]["type"] == "function_call", got)
+                self.assertEqual(server.stop(), 0)
+
+    def test_formats_beside_tools_that_are_refused(self):
+        wrong = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "strange"}}}
+        with server_with({"chat_template.jinja": (TEMPLATES / "llama31_tools.jinja").read_text(encoding="utf-8")}) as server:
+            error = chat(server, tools=[CLOCK], response_format=wrong, status=400)["error"]
+            self.assertEqual(error["param"], "response_format")
+            # Llama's calls are JSON objects that a text of any JSON object may equal.
+            error = chat(server, tools=[CLOCK], response_format={"type": "json_object"}, status=400)["error"]
+            self.assertIn("may begin as a call of `get_time` does", error["message"])
+            self.assertEqual(server.stop(), 0)
+
     def test_schemas_that_cannot_be_enforced(self):
         loose = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}}
         strict = {"type": "function", "function": loose["function"] | {"strict": True}}

@@ -113,6 +113,8 @@ class Receipts(ReceiptsTest):
                    [{}, {"tool_choice": "auto", "parallel_tool_calls": False}]]
         answers += [self.chat(tools=[TOOL], max_tokens=60, receipt=True, seed=3, **more) for more in
                     [{"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "look"}}}, {"temperature": 0}]]
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
+        answers.append(self.chat(tools=[TOOL], max_tokens=60, receipt=True, seed=3, response_format=form))
         self.assert_holds(*answers)
         receipts = [answer["choices"][0]["receipt"] for answer in answers]
         self.assertEqual({receipt["constraint"]["kind"] for receipt in receipts}, {"calls"})

@@ -87,6 +87,14 @@ void AnswerReader::take_start() {
     return;
   }
   if (!ended_ && !think.empty() && is_prefix(rest, think)) return;
+  if (style_.tools && !style_.starts.empty()) {
+    const auto begins = [&](const std::string& start) { return std::string_view(pending_).starts_with(start); };
+    if (std::any_of(style_.starts.begin(), style_.starts.end(), begins)) return begin_calls();
+    const auto may_begin = [&](const std::string& start) { return is_prefix(pending_, start); };
+    if (!ended_ && std::any_of(style_.starts.begin(), style_.starts.end(), may_begin)) return;
+    state_ = State::text;
+    return;
+  }
   // A call starts the answer, or the text after the reasoning. White space before it makes it text, as in the
   // constraint.
   if (style_.tools && style_.tools->at_start && (blanks == 0 || strips_)) {
@@ -117,7 +125,7 @@ void AnswerReader::take_thinking() {
 // White space is emitted with the text after it, so that none precedes a call.
 void AnswerReader::take_text() {
   if (std::exchange(strips_, false)) pending_.erase(0, first_not_blank(pending_));
-  const bool calls = style_.tools && !style_.tools->at_start;
+  const bool calls = style_.tools && !style_.tools->at_start && style_.starts.empty();
   std::size_t at = calls ? pending_.find(style_.tools->marker) : pending_.npos;
   const bool found = at != pending_.npos;
   if (!found) at = pending_.size() - (calls && !ended_ ? overlap(pending_, style_.tools->marker) : 0);

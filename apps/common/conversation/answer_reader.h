@@ -21,6 +21,9 @@ struct AnswerStyle {
   std::optional<ToolStyle> tools = {};  // none: the answer has no calls
   ThinkStyle think = {};                // empty: reasoning is not separated
   bool thinking = false;                // the answer starts within the reasoning
+  // Texts with which an answer of calls begins. Not empty: such an answer has no other text, and every other answer is
+  // text, even if it contains the marker.
+  std::vector<std::string> starts = {};
 };
 
 // Takes pieces of an answer's text, and returns its parts as soon as they are known. The parts do not depend on how the

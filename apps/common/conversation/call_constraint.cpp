@@ -99,6 +99,7 @@ tenon::ConstraintSource CallConstraints::source(const CallsForm& form) const {
   tenon::Json json = {{"ends", tokens_.ends}, {"spelled", tokens_.spelled}, {"most", form.most}};
   for (const TextMember& each : kTexts) json[each.name] = form.*each.member;
   for (const FlagMember& each : kFlags) json[each.name] = form.*each.member;
+  if (!form.answer_kind.empty()) json["answer"] = {{"kind", form.answer_kind}, {"text", form.answer}};
   for (const CallText& each : form.functions) {
     json["functions"].push_back(
         {{"name", each.name}, {"before", each.before}, {"parameters", each.parameters}, {"after", each.after}});
@@ -114,6 +115,11 @@ CallsSource parse_calls(const std::string& text) {
   out.form.most = fields.integer("most", 1, kMostCalls);
   for (const TextMember& each : kTexts) out.form.*each.member = fields.string(each.name);
   for (const FlagMember& each : kFlags) out.form.*each.member = fields.boolean(each.name);
+  if (fields.has("answer")) {
+    const tenon::Fields answer = fields.object("answer");
+    out.form.answer_kind = answer.choice("kind", {"schema", "regex", "grammar", "choice"});
+    out.form.answer = answer.string("text");
+  }
   const tenon::Json& functions = fields.value("functions");
   if (!functions.is_array() || functions.empty() || functions.size() > kMostTools)
     fields.refuse("functions", "must be a list of 1 to " + std::to_string(kMostTools));
@@ -138,15 +144,28 @@ void show_markers(const AnswerStyle& style, const tenon::Tokenizer& tokenizer, t
     options.skip_special_tokens = false;
 }
 
+std::vector<std::string> call_starts(const ToolChoice& choice, const AnswerStyle& style) {
+  std::vector<std::string> starts;
+  for (const CallText& each : calls_form(choice, style).functions)
+    starts.push_back(style.tools->marker + style.tools->begin + each.before);
+  return starts;
+}
+
 void constrain_calls(CallConstraints& constraints, ToolChoice choice, const AnswerStyle& style,
                      tenon::Request& request) {
   Constraints::Pointer made;
-  CallsForm form = calls_form(choice, style);
+  const auto form_of_calls = [&] {
+    CallsForm form = calls_form(choice, style);
+    if (!style.starts.empty())
+      form.answer_kind = request.constraint_source.kind, form.answer = request.constraint_source.text;
+    return form;
+  };
+  CallsForm form = form_of_calls();
   try {
     made = constraints.make(form);
   } catch (const Refused&) {
     loosen(constraints, choice, style);
-    form = calls_form(choice, style);
+    form = form_of_calls();
     made = constraints.make(form);
   }
   request.constraint = made;

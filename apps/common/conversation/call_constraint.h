@@ -55,9 +55,13 @@ AnswerStyle answer_style(const ChatTemplate& chat, const ToolChoice& choice, boo
 // special token.
 void show_markers(const AnswerStyle& style, const tenon::Tokenizer& tokenizer, tenon::Options& options);
 
-// Sets the constraint of the request, and its source. A function whose schema cannot be enforced may have any
-// arguments, unless it is strict or must be called. A forced call that is begun is completed within the length, if the
-// schemas allow to count. Errors: tenon::constrain::Refused.
+// AnswerStyle::starts of answers that are either calls of the functions or a text of a form.
+std::vector<std::string> call_starts(const ToolChoice& choice, const AnswerStyle& style);
+
+// Sets the constraint of the request, and its source. If the style has `starts`, the request has the constraint of an
+// answer without calls, and its source: the new constraint allows calls alone or a text of that one. A function whose
+// schema cannot be enforced may have any arguments, unless it is strict or must be called. A forced call that is begun
+// is completed within the length, if the schemas allow to count. Errors: tenon::constrain::Refused.
 void constrain_calls(CallConstraints& constraints, ToolChoice choice, const AnswerStyle& style,
                      tenon::Request& request);
 

@@ -3,9 +3,12 @@
 
 #include "tenon/constrain/calls.h"
 #include "tenon/constrain/compile.h"
+#include "tenon/constrain/gbnf.h"
 #include "tenon/constrain/grammar.h"
 #include "tenon/constrain/refused.h"
+#include "tenon/constrain/regex.h"
 #include "tenon/constrain/schema.h"
+#include "tenon/constrain/text_set.h"
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
 
@@ -28,6 +31,34 @@ inline Expr text_without(Expressions& e, const std::string& part) {
   return e.complement(e.concat({Expressions::kAnything, e.literal(part), Expressions::kAnything}));
 }
 
+// Sets the start of the grammar to the form of an answer without calls.
+inline void compile_answer(Grammar& grammar, const CallsForm& form, const SchemaOptions& options) {
+  Expressions& e = grammar.expressions;
+  if (form.answer_kind == "schema")
+    compile_schema(grammar, parse_schema(form.answer), options);
+  else if (form.answer_kind == "grammar")
+    compile_gbnf(grammar, form.answer);
+  else if (form.answer_kind == "regex")
+    grammar.start = regex(e, form.answer, Spelling::utf8, Match::whole, "");
+  else if (form.answer_kind == "choice")
+    grammar.start = one_of_texts(e, parse_schema(form.answer).get<std::vector<std::string>>());
+  else
+    refuse_invalid("answer_kind", "must be schema, regex, grammar or choice");
+}
+
+// Refuses a form of answers of which a text begins as a call does.
+inline void refuse_like_calls(const CallsForm& form, const SchemaOptions& options, ConstraintLimits limits) {
+  auto grammar = std::make_unique<Grammar>(limits);
+  compile_answer(*grammar, form, options);
+  Automaton answers(std::move(grammar));
+  for (const CallText& call : form.functions) {
+    Automaton::State state = answers.start();
+    for (const char byte : form.marker + form.begin + call.before)
+      if (state != Automaton::kDead) state = answers.step(state, static_cast<std::uint8_t>(byte));
+    if (state != Automaton::kDead) refuse_unsupported("answer", "may begin as a call of `" + call.name + "` does");
+  }
+}
+
 }  // namespace detail
 
 TENON_INLINE std::unique_ptr<Automaton> calls(const CallsForm& form, const SchemaOptions& options,
@@ -43,7 +74,12 @@ TENON_INLINE std::unique_ptr<Automaton> calls(const CallsForm& form, const Schem
   const Expr more = e.repeat(e.concat(e.literal(form.between), e.call(call)), 0, form.most - 1);
   const Expr group = e.concat({e.literal(form.marker), e.literal(form.begin), e.call(call), more, e.literal(form.end)});
   grammar->start = group;
-  if (form.text) {
+  if (!form.answer_kind.empty()) {
+    if (!form.text) refuse_invalid("answer_kind", "is for answers that need not have calls");
+    detail::refuse_like_calls(form, options, limits);
+    detail::compile_answer(*grammar, form, options);
+    grammar->start = e.either(group, grammar->start);
+  } else if (form.text) {
     const Expr free = form.at_start ? e.complement(e.concat(e.literal(form.marker), Expressions::kAnything))
                                     : detail::text_without(e, form.marker);
     const Expr answer = form.at_start ? e.either(free, group) : e.concat(free, e.optional(group));
@@ -67,8 +103,8 @@ TENON_INLINE std::string name_of(const CallsForm& form) {
   const auto add = [&](const std::string& text) { name += std::to_string(text.size()) + ' ' + text; };
   for (const CallText& each : form.functions)
     for (const std::string* text : {&each.name, &each.before, &each.parameters, &each.after}) add(*text);
-  for (const std::string* text :
-       {&form.marker, &form.begin, &form.between, &form.end, &form.think_begin, &form.think_end})
+  for (const std::string* text : {&form.marker, &form.begin, &form.between, &form.end, &form.think_begin,
+                                  &form.think_end, &form.answer_kind, &form.answer})
     add(*text);
   add(std::to_string(form.most));
   for (const bool flag : {form.text, form.at_start, form.thinking}) name += flag ? '1' : '0';

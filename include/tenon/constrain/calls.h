@@ -30,9 +30,14 @@ struct CallsForm {
   std::string think_begin = {};     ///< with `text`: a text between these two may come first and contain the marker;
   std::string think_end = {};       ///< empty: no such text
   bool thinking = false;            ///< with `think_end`: the answer starts after think_begin
+  /// With `text`: an answer is either calls alone or a text of this form: schema, regex, grammar or choice (a JSON list
+  /// of texts). Empty: any text.
+  std::string answer_kind = {};
+  std::string answer = {};  ///< with `answer_kind`: the schema, regular expression, grammar or list
 };
 
-/// Texts of the form. Throws Refused as json_schema(); where() begins with the name of the function: "look: #/type".
+/// Texts of the form. Throws Refused as json_schema(); where() begins with the name of the function: "look: #/type". A
+/// form of `answer_kind` is refused if one of its texts begins as a call does: readers could not tell them apart.
 std::unique_ptr<Automaton> calls(const CallsForm& form, const SchemaOptions& options = {},
                                  ConstraintLimits limits = {});
 

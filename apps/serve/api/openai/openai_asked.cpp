@@ -87,6 +87,7 @@ std::string as_text(const AnswerStyle& style) {
     all.push_back(t->most);
     all.push_back(t->at_start);
     all.push_back(t->short_ids);
+    for (const std::string& each : style.starts) all.push_back(each);
   }
   return one_line(all);
 }
@@ -100,6 +101,7 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
                                             /*has_form=*/request.form || !request.tells_reasoning);
   program::show_markers(style, model.tokenizer(), made.common.options);
+  if (calls && request.form) style.starts = program::call_starts(request.tools, style);
   if (calls) model.constrain_calls(request.tools, style, made.common);
   made.asked.reading = as_text(style);
   keep_last(chat.ids, request.truncate);

@@ -123,8 +123,7 @@ ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   out.tools = tool_choice_of(f, out.conversation, unknown);
   read_reasoning(f, out);
   out.prediction = prediction_of(f, unknown);
-  if (out.form && out.tools.kind != ToolChoice::Kind::none)
-    f.refuse(out.form->field, "does not go with `tools`, but for a `tool_choice` of \"none\"");
+  if (out.tools.is_forced()) out.form.reset();  // the answer is calls alone, so no text needs a form
   out.prompt_field = "messages";
   read_max_tokens(f, out, false);
   check_min_tokens(f, out);
