@@ -178,7 +178,7 @@ void add_limit_flags(CLI::App& app, Settings& s) {
   flags.integer("--default-max-new-tokens", s.default_max_new_tokens, 0, kMaxInt,
                 "length of an answer of /generate where the request names none", "0: what is left");
   flags.integer("--max-input-length", s.max_input_length, 0, kMaxInt, "tokens of a prompt",
-                "0: the context - 256, at least half of it");
+                "0: what --max-total-tokens leaves beside an answer");
   flags.integer("--max-total-tokens", s.max_total_tokens, 0, kMaxInt, "tokens of prompt and answer", "0: the context");
   flags.integer("--max-stop-sequences", s.max_stop_sequences, 0, 1024, "stop texts of a request");
   flags.integer("--max-best-of", s.max_best_of, 1, 128, "best_of of a request");
@@ -402,8 +402,7 @@ void Settings::resolve(const std::filesystem::path& model_folder, int context) {
   if (max_total_tokens > context) refuse_flag("--max-total-tokens", std::to_string(max_total_tokens) + of_context);
   if (max_total_tokens == 0) max_total_tokens = context;
   if (max_input_length == 0) {
-    max_input_length = std::max({context - 256, context / 2, 1});
-    max_input_length = std::min(max_input_length, std::max(1, max_total_tokens - 1));
+    max_input_length = std::max(1, max_total_tokens - 1);
   } else if (max_input_length >= max_total_tokens) {
     refuse_flag("--max-input-length", std::to_string(max_input_length) + " tokens leave no room for an answer within " +
                                           std::to_string(max_total_tokens) + " (--max-total-tokens)");

@@ -594,7 +594,7 @@ BOOST_AUTO_TEST_CASE(lengths_of_answers) {
   BOOST_TEST(refusal(1001, 24).message ==
              "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: 24 `inputs` tokens and 1001 `max_new_tokens`");
   BOOST_TEST(refusal(4294967295U, 24).lorax == 422);
-  BOOST_TEST(refusal(1, 769).message == "`inputs` must have at most 768 tokens. Given: 769");
+  BOOST_TEST(refusal(1, 769).message == "`inputs` must have at most 768 tokens. Given: 769 (--max-input-length)");
 }
 
 BOOST_AUTO_TEST_CASE(texts_to_tokenize) {

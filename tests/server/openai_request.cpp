@@ -496,6 +496,8 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
   BOOST_TEST(!with(R"("parse_special": false)").parse_special);
   BOOST_TEST(*with(R"("truncate": 7)").truncate == 7);
   BOOST_TEST(*chat_with(R"("truncate_prompt_tokens": -1)").truncate == 768);
+  BOOST_TEST(*chat_with(R"("truncate_prompt_tokens": -1, "max_tokens": 300)").truncate == 724);
+  BOOST_TEST(*chat_with(R"("truncate_prompt_tokens": -1, "max_tokens": 5000)").truncate == 1);  // refused later
   BOOST_TEST(*with(R"("prompt_logprobs": 2)").prompt_logprobs == 2);
   BOOST_TEST(with(R"("prompt_logprobs": 2)").options.prompt_logprobs == 2);
   BOOST_TEST(with(R"("return_token_ids": true, "priority": 4)").return_token_ids);

@@ -263,15 +263,15 @@ BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
   s.resolve(model / "", 1024);
   BOOST_TEST((s.served_model_names == std::vector<std::string>{"my-model"}));
   BOOST_TEST(s.model.adapter_root == (model / "adapters").string());
-  BOOST_TEST(s.max_input_length == 768);
+  BOOST_TEST(s.max_input_length == 1023);
   BOOST_TEST(s.max_total_tokens == 1024);
-  BOOST_TEST(has(described(s), "max-input-length = 768"));
+  BOOST_TEST(has(described(s), "max-input-length = 1023"));
 
   s = parsed({"--served-model-name", "gpt2", "--lora", "none"});
   s.resolve(model, 300);
   BOOST_TEST((s.served_model_names == std::vector<std::string>{"gpt2"}));
   BOOST_TEST(s.model.adapter_root == "");
-  BOOST_TEST(s.max_input_length == 150);
+  BOOST_TEST(s.max_input_length == 299);
 
   s = parsed({"--served-model-name", "a,b", "--served-model-name", "c/d", "--no-parse-special", "--lenient"});
   BOOST_TEST((s.served_model_names == std::vector<std::string>{"a", "b", "c/d"}));

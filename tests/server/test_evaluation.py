@@ -142,6 +142,29 @@ class Evaluation(ServerTest):
         bent, = self.complete(text, **SCORING, **ends)["choices"]
         self.assertEqual(likelihood(bent, 1), likelihood(plain, 1))
 
+    def test_prompts_as_long_as_the_context(self):
+        """Prompt and answer share the context of 1,024 tokens, and nothing else limits the prompt."""
+        draw = random.Random(4)
+        ids = [draw.randrange(4000) for _ in range(1024)]
+        whole = self.one(ids, max_tokens=0)[2]
+        self.assertEqual(len(whole["token_logprobs"]), 1024)
+        for length, more in [(1000, 0), (1000, 24), (1023, 1), (1023, 0)]:
+            found = self.one(ids[:length], max_tokens=more, ignore_eos=True)[2]
+            self.assertEqual(found["token_logprobs"][:length], whole["token_logprobs"][:length])
+            self.assertEqual(len(found["token_logprobs"]), length + more)
+        for length, more, said in [(1024, 1, "the prompt has 1024 tokens; at most 1023 are possible: prompt and answer share 1024 (--max-total-tokens)"),
+                                   (1000, 25, "together at most 1024 are possible")]:
+            answer = self.server.post("/v1/completions", {"prompt": ids[:length]} | SCORING | {"max_tokens": more})
+            self.assertEqual(answer.status, 400)
+            self.assertIn(said, answer.json()["error"]["message"])
+
+    def test_a_flag_limits_prompts(self):
+        with serving.Server("--max-input-length", 100) as server:
+            answer = server.post("/v1/completions", {"prompt": [5] * 101, "max_tokens": 1})
+            self.assertEqual(answer.json()["error"]["message"], "the prompt has 101 tokens; at most 100 are possible (--max-input-length)")
+            self.assertEqual(server.post("/v1/completions", {"prompt": [5] * 100, "max_tokens": 1}).status, 200)
+            self.assertEqual(server.stop(), 0)
+
     def test_prompts_of_special_tokens(self):
         text, _, found = self.one([EOS])  # lm-eval begins rolling log-likelihoods with it
         self.assertEqual((found["tokens"][0], found["token_logprobs"][0], len(found["tokens"])), ("", None, 2))

@@ -448,7 +448,7 @@ class Refusals(ServerTest):
             ({"best_of": 2}, "`best_of`"),
             ({"best_of": 2, "do_sample": True, "seed": 1}, "`seed` must not be set when `best_of` > 1"),
             ({"truncate": 0}, "`truncate`"),
-            ({"truncate": 769}, "`truncate`"),
+            ({"truncate": 1024}, "`truncate`"),
             ({"return_k_alternatives": 0}, "`return_k_alternatives`"),
             ({"return_k_alternatives": 21}, "`return_k_alternatives`"),
             ({"adapter_source": "pbase", "adapter_id": "weather"}, "`adapter_source=pbase` is not supported"),
@@ -474,7 +474,7 @@ class Refusals(ServerTest):
 
     def test_inputs(self):
         for body in [{}, {"inputs": None}, {"inputs": ""}, {"inputs": 3}, {"inputs": ["a"]}, {"inputs": KING, "parameters": []},
-                     {"inputs": KING, "parameters": "x"}, {"inputs": "word " * 800}, {"inputs": "a\0b"}]:
+                     {"inputs": KING, "parameters": "x"}, {"inputs": "word " * 1100}, {"inputs": "a\0b"}]:
             self.refused(body, 422, "validation", self.PREFIX)
         self.refused({"inputs": KING, "stream": "yes"}, 422, "validation", self.PREFIX, path="/")
 
@@ -624,7 +624,7 @@ class Facts(ServerTest):
                                      "max_batch_total_tokens", "max_waiting_tokens", "validation_workers", "eager_prefill", "version",
                                      "sha",
                                      "docker_label", "request_logger_url"})
-        self.assertEqual((info["model_id"], info["max_total_tokens"], info["max_input_length"]), ("tales", 1024, 768))
+        self.assertEqual((info["model_id"], info["max_total_tokens"], info["max_input_length"]), ("tales", 1024, 1023))
         self.assertEqual((info["max_best_of"], info["max_stop_sequences"], info["model_device_type"]), (2, 10, "cpu"))
 
     def test_adapters_in_memory(self):

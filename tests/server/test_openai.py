@@ -478,7 +478,7 @@ class Refusals(OpenAiTest):
                  ({"prompt": {"a": 1}}, "prompt"), ({"prompt": ["a", 3]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
                  ({"prompt": [-1]}, "prompt"),
                  ({"prompt": [4096]}, "prompt"), ({"prompt": [1.5]}, "prompt"), ({"prompt": None}, "prompt"),
-                 ({"prompt": "word " * 800}, "prompt"),
+                 ({"prompt": "word " * 1100}, "prompt"),
                  ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"top_p": 0}, "top_p"),
                  ({"top_p": 1.1}, "top_p"),
                  ({"n": 0}, "n"), ({"n": 9}, "n"), ({"n": 129}, "n"), ({"n": 1.5}, "n"), ({"n": True}, "n"), ({"n": "2"}, "n"),

@@ -35,6 +35,10 @@ inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
 // ApiError where there are too many, or an empty one; `field` is what the client calls them.
 void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits, const std::string& field = "stop");
 
+// `truncate_prompt_tokens: -1`: the most tokens of a prompt that leave room for an answer of `new_tokens`. none: for
+// 256 tokens, or half of max_total_tokens if that is less.
+int longest_prompt(std::optional<int> new_tokens, const RequestLimits& limits);
+
 // How long an answer may become, once the input is tokenised: as asked, else limits.default_new_tokens (LoRAX) or what
 // is left. ApiError where that does not fit; `field` is what the client calls the length ("max_tokens",
 // "max_completion_tokens"), `prompt_field` what it calls the prompt.

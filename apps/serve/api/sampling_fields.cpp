@@ -85,7 +85,8 @@ void read_prompt_details(const RequestFields& f, const RequestLimits& limits, Sa
   const auto truncate = f.integer("truncate_prompt_tokens", -1, limits.max_input_tokens, needed);
   if (!truncate) return;
   if (*truncate == 0) f.refuse("truncate_prompt_tokens", needed);
-  out.truncate = *truncate < 0 ? limits.max_input_tokens : static_cast<int>(*truncate);
+  out.truncate_to_fit = *truncate < 0;
+  if (*truncate > 0) out.truncate = static_cast<int>(*truncate);
 }
 
 }  // namespace

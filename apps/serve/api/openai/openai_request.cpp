@@ -104,6 +104,7 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
   out.prediction = prediction_of(f, unknown);
   read_max_tokens(f, out, out.echo);
   if (!f.has("max_tokens")) out.max_tokens = 16;
+  if (out.truncate_to_fit) out.truncate = longest_prompt(out.max_tokens, context.limits);
   check_min_tokens(f, out);
   const Json* const logprobs = f.find("logprobs");
   if (logprobs && *logprobs != false) out.logprobs = f.integer_or("logprobs", 0, 0, 5);
@@ -126,6 +127,7 @@ ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   if (out.tools.is_forced()) out.form.reset();  // the answer is calls alone, so no text needs a form
   out.prompt_field = "messages";
   read_max_tokens(f, out, false);
+  if (out.truncate_to_fit) out.truncate = longest_prompt(out.max_tokens, context.limits);
   check_min_tokens(f, out);
   read_chat_logprobs(f, out);
   out.ignored = std::move(unknown.ignored);

@@ -29,6 +29,7 @@ struct SamplingRequest {
   std::string prompt_field = "prompt";      // what the client calls that
   std::optional<AnswerForm> form;
   std::optional<int> truncate;         // the prompt's last tokens that are kept; none: all
+  bool truncate_to_fit = false;        // `truncate` is longest_prompt()
   std::optional<int> prompt_logprobs;  // alternatives to each token of the prompt, as vLLM shows them; none: not asked
   bool return_token_ids = false;
   std::optional<std::string> prediction;  // a text that the answer may well be; it decides speed alone
