@@ -1,6 +1,10 @@
 #include "serve/api/admission.h"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -105,6 +109,57 @@ BOOST_AUTO_TEST_CASE(a_client_has_its_share_and_no_more) {
   BOOST_TEST(third->take({1, 60}));
   BOOST_TEST(!two->take({1, 41}));
   BOOST_TEST(two->take({1, 40}));
+}
+
+// A burst of clients that ask three times, as OpenAI's library does: Retry-After lets all of them in.
+BOOST_AUTO_TEST_CASE(refused_clients_come_back_when_places_are_free) {
+  using Seconds = std::chrono::duration<double>;
+  constexpr int kClients = 100, kTries = 3;
+  for (const double takes : {0.2, 3.0, 9.0, 18.0, 35.0}) {
+    tenon::TimePoint now{};
+    Admission admission({.requests = 64}, [&] { return now; });
+    std::map<tenon::TimePoint, std::vector<std::function<void()>>> due;
+    const auto after = [&](double seconds, std::function<void()> act) {
+      due[now + std::chrono::duration_cast<tenon::Clock::duration>(Seconds(seconds))].push_back(std::move(act));
+    };
+    int answered = 0;
+    const std::function<void(int)> ask = [&](int tries) {
+      auto ticket = admission.enter(1);
+      if (ticket) {
+        auto held = std::make_shared<Admission::Ticket>(std::move(*ticket));
+        return after(takes, [&, held]() mutable { held.reset(), ++answered; });
+      }
+      const int wait = admission.retry_after();
+      BOOST_TEST((wait >= 1 && wait <= 60));
+      if (tries > 1) after(wait, [&, tries] { ask(tries - 1); });
+    };
+    for (int i = 0; i < kClients; ++i) ask(kTries);
+    while (!due.empty()) {
+      now = due.begin()->first;
+      const auto acts = std::move(due.begin()->second);
+      due.erase(due.begin());
+      for (const auto& act : acts) act();
+    }
+    BOOST_TEST(answered == kClients, takes);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(waits_fit_the_load) {
+  using namespace std::chrono_literals;
+  tenon::TimePoint now{};
+  Admission admission({.requests = 4}, [&] { return now; });
+  BOOST_TEST(admission.retry_after() == 1);  // nothing is under way
+  {
+    Ticket one = admission.enter(1);
+    now += 8s;
+  }
+  std::vector<Admission::Ticket> held;
+  for (int i = 0; i < 4; ++i, now += 2s) held.push_back(std::move(*admission.enter(1)));
+  // Ages of 8, 6, 4 and 2 s: a request takes 10 s, and a place becomes free every 2.5 s, the first in 2 s.
+  for (const int wait : {2, 5, 7, 10, 12}) BOOST_TEST(admission.retry_after() == wait);
+  now += 100s;
+  BOOST_TEST(admission.retry_after() <= 60);
+  for (int i = 0; i < 1000; ++i) BOOST_TEST(admission.retry_after() <= 60);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_is_its_key_or_its_address) {

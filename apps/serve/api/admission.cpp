@@ -1,6 +1,13 @@
 #include "serve/api/admission.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace serve {
+
+namespace {
+using Seconds = std::chrono::duration<double>;
+}
 
 std::optional<Admission::Ticket> Admission::enter(int client, const Share& share) {
   std::lock_guard lock(mutex_);
@@ -12,7 +19,9 @@ std::optional<Admission::Ticket> Admission::enter(int client, const Share& share
   if (hoards && limits_.requests - all_.requests <= limits_.requests / 4) return std::nullopt;
   ++clients_[client].requests;
   ++all_.requests;
-  return Ticket(*this, client, share);
+  begins_.push_back(now_());
+  begins_sum_ += begins_.back() - epoch_;
+  return Ticket(*this, client, share, std::prev(begins_.end()));
 }
 
 int Admission::requests() const {
@@ -40,8 +49,38 @@ bool Admission::add(int client, const Share& share, const Work& work) {
   return true;
 }
 
-void Admission::leave(int client, const Work& work) noexcept {
+// With N requests under way that take D seconds each, a place becomes free every D / N seconds, the first when the
+// oldest request has run for D. A request is on average half done, so D is at least twice the mean age: this covers
+// requests that are longer than those before them. If none has ended since the oldest began, nothing is known about
+// this load: then D is at least four times the mean age, and the wait at least 2 s, so that a client with two retries
+// waits long enough in the second. The estimate looks ahead by four turnovers at most: one client that asks again and
+// again shall not keep others away for longer.
+int Admission::retry_after() {
+  constexpr double kLongest = 60, kTurnovers = 4;
   std::lock_guard lock(mutex_);
+  if (begins_.empty()) return 1;
+  const tenon::TimePoint now = now_();
+  const auto count = static_cast<double>(begins_.size());
+  const Seconds mean_age = Seconds(now - epoch_) - begins_sum_ / count;
+  const bool is_current = last_end_ >= begins_.front();
+  const Seconds duration = std::max(duration_, (is_current ? 2 : 4) * mean_age);
+  const Seconds first = std::max(Seconds(is_current ? 0 : 2), duration - Seconds(now - begins_.front()));
+  const Seconds next = Seconds(promised_ - now) + duration / count;  // after the place of the latest refused client
+  const Seconds wait = std::min({std::max(first, next), first + kTurnovers * duration, Seconds(kLongest)});
+  promised_ = now + std::chrono::duration_cast<tenon::Clock::duration>(wait);
+  return static_cast<int>(std::clamp(std::ceil(wait.count()), 1.0, kLongest));
+}
+
+void Admission::leave(int client, const Work& work, std::list<tenon::TimePoint>::iterator begin) noexcept {
+  constexpr double kWeight = 0.1;  // of the latest duration
+  std::lock_guard lock(mutex_);
+  last_end_ = now_();
+  const Seconds took = last_end_ - *begin;
+  duration_ = is_measured_ ? (1 - kWeight) * duration_ + kWeight * took : took;
+  is_measured_ = true;
+  begins_sum_ -= *begin - epoch_;
+  begins_.erase(begin);
+  if (begins_.empty()) begins_sum_ = Seconds(0);  // without the errors of rounding
   const auto use = clients_.find(client);
   for (Use* each : {&use->second, &all_}) {
     --each->requests;

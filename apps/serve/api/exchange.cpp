@@ -131,9 +131,12 @@ void Exchange::take_work() {
     work.tokens +=
         static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
   }
-  if (!ticket_->take(work))
-    throw ApiError(ApiError::Kind::overloaded,
+  if (!ticket_->take(work)) {
+    ApiError error(ApiError::Kind::overloaded,
                    "as many sequences and tokens are being computed as the server, or this key, may have at once");
+    error.retry_after = serving_.admission.retry_after();
+    throw error;
+  }
   if (!caller_.tenant) return;
   try {
     caller_.tenant->take_tokens(work.tokens, Clock::now());

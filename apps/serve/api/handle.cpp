@@ -121,9 +121,12 @@ Caller check_key(const Serving& serving, const HttpRequest& request, unsigned ro
 
 Admission::Ticket enter_as(Serving& serving, const Caller& caller) {
   auto ticket = serving.admission.enter(caller.client, caller.tenant ? caller.tenant->share() : Share{});
-  if (!ticket)
-    throw ApiError(ApiError::Kind::overloaded,
+  if (!ticket) {
+    ApiError error(ApiError::Kind::overloaded,
                    "as many requests are under way as the server, or this key, may have at once");
+    error.retry_after = serving.admission.retry_after();
+    throw error;
+  }
   if (caller.tenant) caller.tenant->take_request(tenon::Clock::now());
   return std::move(*ticket);
 }
