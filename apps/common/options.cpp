@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "schedulers.h"
 #include "shapes.h"
 #include "tenon/adapter/root.h"
+#include "tenon/checkpoint/matrix_decoder.h"
 #include "tenon/core/error.h"
 #include "tenon/model/hub.h"
 
@@ -36,8 +38,26 @@ std::filesystem::path hub_cache() {
   return {};
 }
 
+namespace {
+
+// Refuses names of files that are no model by themselves, and of GGUF files that are not here.
+void check_model_name(const std::filesystem::path& model) {
+  std::error_code failed;
+  const std::string extension = model.extension().string();
+  if (extension == ".gguf" && !std::filesystem::exists(model, failed))
+    throw Error(Error::Kind::io, tenon::file_name_of(model), "there is no such file");
+  const bool is_part = extension == ".safetensors" || extension == ".bin" || extension == ".json";
+  if (!is_part || !std::filesystem::is_regular_file(model, failed)) return;
+  throw UsageError("--model: " + tenon::file_name_of(model) + " is one file of a model; name its folder, --model DIR");
+}
+
+}  // namespace
+
 std::filesystem::path model_folder(const ModelOptions& options) {
-  if (!options.model.empty()) return tenon::find_model(options.model, hub_cache());
+  if (!options.model.empty()) {
+    check_model_name(options.model);
+    return tenon::find_model(options.model, hub_cache());
+  }
   std::error_code failed;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (!failed) {
@@ -208,8 +228,8 @@ WantedEngine wanted_by(const ModelOptions& o) {
   return {{o.weights, o.head, o.device}, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention};
 }
 
-// The size of all weights in that format, such as "48.4 MB".
-std::string megabytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
+// The size of all weights in that format, in bytes.
+std::size_t weight_bytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
   const tenon::Family& family = family_named(model_type);
   const tenon::ModelConfig config = tenon::configure(files, family);
   check_layer_count(files, config);
@@ -217,8 +237,50 @@ std::string megabytes(const tenon::ModelFiles& files, const std::string& model_t
   const auto format =
       std::find_if(formats.begin(), formats.end(), [&](const WeightFormat& each) { return each.name == weights; });
   if (format == formats.end()) throw Error(Error::Kind::internal, std::string(weights), "has no size");
-  const std::size_t bytes = count_weights(family.tensors(config), config.tied_head, *format).bytes(config.tied_head);
-  return formatted("%.1f MB", static_cast<double>(bytes) / 1e6);
+  return count_weights(family.tensors(config), config.tied_head, *format).bytes(config.tied_head);
+}
+
+std::string megabytes(std::size_t bytes) { return formatted("%.1f MB", static_cast<double>(bytes) / 1e6); }
+
+// The type of the coded matrices that has the most bytes, such as "Q4_0", and the bits of a weight in all of them.
+struct CodedMatrices {
+  std::string type;
+  double bits = 0;  // 0: there are none
+};
+CodedMatrices coded_matrices(const tenon::Checkpoint& checkpoint) {
+  std::map<std::string, double> bytes_by_type;
+  double bytes = 0, elements = 0;
+  for (const tenon::TensorInfo& tensor : checkpoint.tensors()) {
+    if (!tenon::is_block(tensor.dtype) && !tensor.decoder) continue;
+    const auto size = static_cast<double>(tensor.end - tensor.begin);
+    bytes_by_type[tensor.decoder ? tensor.decoder->name() : std::string(tenon::dtype_name(tensor.dtype))] += size;
+    bytes += size;
+    double count = 1;
+    for (const std::uint64_t each : tensor.shape) count *= static_cast<double>(each);
+    elements += count;
+  }
+  if (elements == 0) return {};
+  const auto most = std::max_element(bytes_by_type.begin(), bytes_by_type.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {most->first, 8 * bytes / elements};
+}
+
+// Says what memory the weights of a quantised file take in the format of the options, if a narrower one fits them.
+void say_if_widened(const ModelOptions& options, const tenon::ModelFiles& files) {
+  if (files.random) return;
+  constexpr double kMostBitsOfInt4 = 5.6, kWorthwhile = 1.5;  // Q5_0 has 5.5 bits
+  const CodedMatrices coded = coded_matrices(*files.tensors);
+  if (coded.bits == 0) return;
+  ModelOptions narrow = options;
+  narrow.weights = coded.bits <= kMostBitsOfInt4 ? "int4" : "int8";
+  if (!find(wanted_by(narrow), menu())) return;
+  const std::string type = model_type(files);
+  const std::size_t wide = weight_bytes(files, type, options.weights),
+                    fitting = weight_bytes(files, type, narrow.weights);
+  if (static_cast<double>(wide) < kWorthwhile * static_cast<double>(fitting)) return;
+  say("the file's weights are " + coded.type + " and are held as " + options.weights + ": " + megabytes(wide) +
+      " of memory. --weights " + narrow.weights + " takes " + megabytes(fitting) +
+      (coded.type == "Q4_0" ? " and keeps the codes of Q4_0 unchanged" : " and rounds the weights anew"));
 }
 
 }  // namespace
@@ -226,7 +288,10 @@ std::string megabytes(const tenon::ModelFiles& files, const std::string& model_t
 ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& files) {
   if (options.weights_given) return options;
   const std::string stored = tenon::weight_code_of(files);
-  if (stored.empty()) return options;
+  if (stored.empty()) {
+    say_if_widened(options, files);
+    return options;
+  }
   const std::string type = model_type(files);
   ModelOptions as_stored = options;
   as_stored.weights = stored;
@@ -235,8 +300,8 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
     return as_stored;
   }
   say("the model is stored as " + stored + ", for which there is no engine here with these options: it runs as " +
-      options.weights + ", " + megabytes(files, type, options.weights) + " of weights instead of " +
-      megabytes(files, type, stored));
+      options.weights + ", " + megabytes(weight_bytes(files, type, options.weights)) + " of weights instead of " +
+      megabytes(weight_bytes(files, type, stored)));
   return options;
 }
 

@@ -54,9 +54,10 @@ std::string is_seed(const std::string& text) {
 
 std::string is_folder_name(const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; }
 
-void add_model(CLI::App& app, std::string& model) {
-  app.add_option("--model", model,
-                 "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model")
+CLI::Option* add_model(CLI::App& app, std::string& model) {
+  return app
+      .add_option("--model", model,
+                  "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model")
       ->option_text("DIR")
       ->group(kEngineGroup)
       ->check(is_folder_name);
@@ -407,7 +408,8 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
 }
 
 Action add_inspect(CLI::App& app, InspectCommand& c) {
-  add_model(app, c.model.model);
+  CLI::Option* const model = add_model(app, c.model.model);
+  app.add_option("DIR", c.model.model, "as --model DIR")->check(is_folder_name)->excludes(model)->option_text(" ");
   app.add_flag("--tensors", c.all_tensors, "list every tensor");
   app.add_flag("--errors", c.errors, "measure the error of other weight formats on all rows of the matrices");
   auto* const device = add_choice(app, "--device", c.model.device, words::device,
@@ -426,7 +428,7 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   const std::vector<std::string> files{"q8_0", "q4_0", "float32", "float16", "bfloat16"};
   app.add_option("--weights", c.weights, "the format to write: " + joined(folders) + "; to GGUF: " + joined(files))
       ->required()
-      ->option_text("WORD")
+      ->option_text("WORD (required)")
       ->group(kEngineGroup);
   app.add_option_function<std::string>(
          "--to", [&c](const std::string& kind) { c.gguf = kind == "gguf"; },
@@ -462,11 +464,11 @@ Action add_merge(CLI::App& app, MergeCommand& c) {
   app.add_option("--adapter", c.adapter, "folder of an adapter in PEFT's format")
       ->required()
       ->check(is_folder_name)
-      ->option_text("DIR");
+      ->option_text("DIR (required)");
   app.add_option("--out", c.out, "folder to write, which must not exist")
       ->required()
       ->check(is_folder_name)
-      ->option_text("DIR");
+      ->option_text("DIR (required)");
   app.add_option("--dtype", c.dtype,
                  "type of all weights: float32, bfloat16 or float16; without it, each keeps its own. Quantised weights "
                  "are decoded to it")
@@ -493,7 +495,7 @@ Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
          "a prompt and, after its last @, the folder of its adapter; without it, the plain model. May be repeated")
       ->required()
       ->allow_extra_args(false)
-      ->option_text("\"PROMPT@ADAPTER_DIR\"");
+      ->option_text("\"PROMPT@ADAPTER_DIR\" (required)");
   add_sampling_options(app, c.options);
   add_generation_config(app, c.generation);
   add_engine_options(app, c.model);

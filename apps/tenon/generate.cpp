@@ -45,6 +45,14 @@ std::string candidate_table(const tenon::Tokenizer& tokenizer, const tenon::Even
   return table;
 }
 
+// A constrained text that was cut need not satisfy its constraint.
+void say_if_cut(const GenerateCommand& command, tenon::FinishReason reason) {
+  if (reason != tenon::FinishReason::length || !(command.schema || command.regex || command.grammar)) return;
+  say("the text was cut at " + std::to_string(command.options.max_new_tokens) +
+      " tokens, so it may not be whole; a larger --max-new-tokens" +
+      (command.options.finish_within_budget ? "" : ", or --finish, which completes it within them,") + " avoids that");
+}
+
 class Timing {
  public:
   void start() { last_ = Clock::now(); }
@@ -110,9 +118,11 @@ int generate(const GenerateCommand& command) {
   engine->submit(std::move(request));
   engine->set_draining(true);
   std::string error;
+  auto reason = tenon::FinishReason::stop;
   for (std::size_t number = 0; !engine->idle();) {
     for (const tenon::Event& event : step_or_wait(*engine)) {
       if (event.kind == tenon::Event::Kind::error) error = event.error;
+      if (event.kind == tenon::Event::Kind::finished) reason = event.reason;
       if (event.kind == tenon::Event::Kind::token) {
         const double ms = timing.token();
         if (command.top > 0) output.write(candidate_table(*files.tokenizer, event, ++number, ms));
@@ -127,9 +137,12 @@ int generate(const GenerateCommand& command) {
   output.write(text + "\n");
   output.flush();
   if (command.timing) timing.print(load_ms, prompt_tokens);
-  if (error.empty()) return 0;
-  say(error);
-  return 1;
+  if (!error.empty()) {
+    say(error);
+    return 1;
+  }
+  say_if_cut(command, reason);
+  return 0;
 }
 
 }  // namespace program

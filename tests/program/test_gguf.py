@@ -67,9 +67,16 @@ class Gguf(ProgramTest):
                     self.assertIn(word, done.stderr)
 
     def test_a_file_that_is_no_gguf(self):
-        done = tenon("run", "--model", TALES / "model.safetensors")
+        other = self.folder / "noise"
+        other.write_bytes(b"x" * 1000)
+        done = tenon("run", "--model", other)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("model.safetensors: is no GGUF file", done.stderr)
+        self.assertIn("noise: is no GGUF file", done.stderr)
+        done = tenon("run", "--model", TALES / "model.safetensors")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--model: model.safetensors is one file of a model; name its folder, --model DIR", done.stderr)
+        done = tenon("run", "--model", "org/q8.gguf")
+        self.assertEqual((done.returncode, done.stderr), (1, "tenon: q8.gguf: there is no such file\n"))
 
 
 class WrittenGguf(ProgramTest):
@@ -106,6 +113,21 @@ class WrittenGguf(ProgramTest):
             after, before = (int(each.replace(",", "")) for each in re.findall("[0-9][0-9,]+(?= bytes|$)", done.stdout.strip()))
             self.assertLess(after, before / 2 * size + 1.2e6)  # positions and vectors are float32
         self.answers_of(self.folder / "q8_0.gguf")
+
+    def test_weights_that_are_widened_are_told(self):
+        def told(*options):
+            done = tenon("generate", "Once", "--max-new-tokens", 1, "--threads", 1, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        for weights, fits, how in (("q8_0", "int8", "rounds the weights anew"), ("q4_0", "int4", "keeps the codes of Q4_0 unchanged")):
+            self.write(weights, name=weights + ".gguf")
+            file = self.folder / (weights + ".gguf")
+            self.assertRegex(told("--model", file), "^tenon: the file's weights are %s and are held as float32: [0-9.]+ MB of memory. "
+                             "--weights %s takes [0-9.]+ MB and %s\n$" % (weights.upper(), fits, how))
+            self.assertEqual(told("--model", file, "--weights", "float32"), "")
+        self.write("float16", name="float16.gguf")
+        self.assertEqual(told("--model", self.folder / "float16.gguf"), "")
 
     def test_a_file_from_a_file(self):
         self.write("float32", name="first.gguf")

@@ -295,6 +295,14 @@ class Merge(MergeTest):
         self.assertEqual(list(self.folder.iterdir()), [existing])
         self.assertEqual(list(existing.iterdir()), [])
 
+    def test_adapters_in_subfolders_are_named(self):
+        for name in ("second", "first"):
+            (self.folder / "several" / name).mkdir(parents=True)
+            (self.folder / "several" / name / "adapter_config.json").write_text("{}")
+        done = tenon("merge", "--model", TALES, "--adapter", self.folder / "several", "--out", self.folder / "out")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('adapter_config.json: "several" has none, but these subfolders have one: first, second; name one of them', done.stderr)
+
     def test_a_full_disk_leaves_nothing(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

@@ -74,6 +74,13 @@ class Generate(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout.strip() if status == 0 else done.stderr
 
+    def test_a_text_that_is_cut_is_told(self):
+        done = tenon("generate", "Call", "--regex", "[0-9]{300}", "--max-new-tokens", 3)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("tenon: the text was cut at 3 tokens, so it may not be whole; a larger --max-new-tokens, or --finish, which", done.stderr)
+        for options in (["--regex", "[0-9]{3}"], []):
+            self.assertNotIn("cut", tenon("generate", "Call", *options, "--max-new-tokens", 8).stderr)
+
     def test_schema_regex_and_grammar(self):
         with tempfile.TemporaryDirectory() as folder:
             schema, grammar = pathlib.Path(folder, "schema.json"), pathlib.Path(folder, "list.gbnf")

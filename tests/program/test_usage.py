@@ -85,6 +85,15 @@ class Usage(ProgramTest):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn("not compiled in: ", done.stderr)
 
+    def test_inspect_takes_its_folder_without_a_flag(self):
+        self.assertEqual(tenon("inspect", TALES).stdout, tenon("inspect", "--model", TALES).stdout)
+        self.assertEqual(tenon("inspect", TALES, "--model", TALES).returncode, 2)
+
+    def test_help_tells_what_is_required(self):
+        for command, words in (("merge", ["--adapter DIR (required)", "--out DIR (required)"]), ("quantize", ["--weights WORD (required)"])):
+            for each in words:
+                self.assertIn(each, tenon(command, "--help").stdout)
+
     def test_missing_model_is_1_and_tells_no_path(self):
         done = tenon("generate", "x", "--model", self.folder / "nowhere")
         self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -301,12 +301,38 @@ TENON_INLINE bool PeftConfig::has_same_tokens(std::string_view path, std::string
   return first != token_indices.end() && second != token_indices.end() && first->second == second->second;
 }
 
+namespace detail {
+
+// The subfolders that hold an adapter, as PEFT saves a model of several: "first, second"; empty: none.
+inline std::string adapters_within(const std::filesystem::path& folder) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (auto each = std::filesystem::directory_iterator(folder, failed);
+       !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
+    std::error_code ignored;
+    if (std::filesystem::exists(each->path() / kPeftConfigName, ignored)) names.push_back(file_name_of(each->path()));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text + (names.size() > kMost ? ", ..." : "");
+}
+
+}  // namespace detail
+
 TENON_INLINE PeftConfig read_peft_config(const std::filesystem::path& folder) {
   constexpr std::uint64_t max_bytes = 4u << 20;  // usually 1 kB; 100 kB with a rank for each module of a large model
   std::error_code failed;
   if (!std::filesystem::is_directory(folder, failed))
     throw Error(Error::Kind::io, kPeftConfigName,
                 "there is no adapter folder \"" + file_name_of(folder) + "\" to read it from");
+  if (!std::filesystem::exists(folder / kPeftConfigName, failed)) {
+    if (const std::string within = detail::adapters_within(folder); !within.empty())
+      throw Error(
+          Error::Kind::io, kPeftConfigName,
+          "\"" + file_name_of(folder) + "\" has none, but these subfolders have one: " + within + "; name one of them");
+  }
   return parse_peft_config(read_text_file(folder / kPeftConfigName, max_bytes));
 }
 
