@@ -226,6 +226,15 @@ void reload_files(HttpServer& http, Serving& serving, const Settings& settings) 
   if (!settings.receipt_key_file.empty()) reload("the receipt key was", [&] { serving.receipt_signer.read_again(); });
 }
 
+// The first of them by name: a root may have thousands.
+void say_unusable_adapters(const AdapterNames& adapters) {
+  constexpr std::size_t kMost = 20;
+  const std::vector<std::string> lines = adapters.unusable();
+  for (std::size_t i = 0; i < std::min(kMost, lines.size()); ++i) program::say("warning: " + lines[i]);
+  if (lines.size() > kMost)
+    program::say("warning: " + std::to_string(lines.size() - kMost) + " more adapter folders cannot be used");
+}
+
 int serve_with(Settings settings) {
   // Until the process ends; before other threads, for which it blocks the signals.
   const bool reloads =
@@ -252,11 +261,14 @@ int serve_with(Settings settings) {
     }
   } join{signals, http, listening};
   signals.on_hangup([&] { reload_files(http, serving, settings); });
+  for (const std::string& name : settings.unknown_variables)
+    program::say("warning: the variable " + name + " names no setting and is ignored; --help lists the settings");
   program::say_which_model(settings.model);
   std::unique_ptr<Model> model = model_of(settings);
   for (const std::string& line : model->settings().describe()) program::say(line);
   if (model->chat_error())
     program::say(std::string("warning: chat requests are refused: ") + model->chat_error()->what());
+  say_unusable_adapters(model->adapters());
   signals.model_is_read();  // from here on streams may be in memory that are in no file any more
   serving.open(std::move(model), [&](Model& loaded) { serving.handover.take_up_all(serving, loaded); });
   const char* const scheme = settings.tls_cert.empty() ? "http" : "https";

@@ -208,6 +208,7 @@ std::optional<ChatTemplate> Model::find_chat_template() {
     return ChatTemplate::chosen(settings_.chat_template, program::model_folder(settings_.model), tokenizer(),
                                 program::local_now);
   } catch (const Error& error) {
+    if (settings_.chat_template != "auto") throw;  // the one that was asked for
     chat_error_ = error;
     return std::nullopt;
   }

@@ -1,5 +1,7 @@
 #include "serve/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "serve/api/origin.h"
 #include "serve/settings_flags.h"
 #include "serve/text.h"
+#include "tenon/io/file.h"
 #include "tenon/version.h"
 
 namespace serve {
@@ -57,8 +60,21 @@ class FileBelowEnvironment : public CLI::ConfigTOML {
 
 void add_model_flags(CLI::App& app, ModelOptions& o) {
   Flags flags(app, "Model and engine");
-  flags.text("--model", o.model, "DIR",
-             "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model");
+  CLI::Option* const model =
+      flags.text("--model", o.model, "DIR",
+                 "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model");
+  // Without its value in errors: it may be a key whose flag is missing.
+  const auto is_model = [](const std::string& text) -> std::string {
+    std::error_code ignored;
+    return std::filesystem::exists(text, ignored) ? ""
+                                                  : "an argument is neither a flag nor a model's folder or file; "
+                                                    "each value stands behind its flag, as in --model DIR";
+  };
+  app.add_option("DIR", o.model, "as --model DIR")
+      ->check(CLI::Validator(is_model, ""))
+      ->excludes(model)
+      ->configurable(false)
+      ->option_text(" ");
   flags
       .choice("--weights", o.weights, program::words::weights,
               "how weights are stored; of a quantised folder by default its own")
@@ -117,6 +133,17 @@ void add_adapter_flags(CLI::App& app, Settings& s) {
              "POST /v1/load_lora_adapter and /v1/unload_lora_adapter; needs a key");
 }
 
+std::string chat_template_words() {
+  return joined(std::vector<std::string>(std::begin(kChatTemplates), std::end(kChatTemplates)), ", ");
+}
+
+std::string check_chat_template(const std::string& text) {
+  std::error_code ignored;
+  if (std::find(std::begin(kChatTemplates), std::end(kChatTemplates), text) != std::end(kChatTemplates)) return {};
+  if (std::filesystem::is_regular_file(text, ignored)) return {};
+  return "must be one of " + chat_template_words() + ", or a file with a template; there is no file " + text;
+}
+
 void add_server_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Server");
   flags.text("--host", s.host, "ADDRESS (127.0.0.1)", "where to listen");
@@ -126,8 +153,10 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.text("--tls-key", s.tls_key, "FILE", "its private key (PEM)");
   flags.list("--served-model-name", s.served_model_names, "NAME,... (the folder's)",
              "names of the model to clients; answers say the first");
-  flags.choice("--chat-template", s.chat_template, kChatTemplates,
-               "chat template; auto: the model's own, if it has one");
+  flags
+      .text("--chat-template", s.chat_template, "WORD or FILE (" + s.chat_template + ")",
+            "chat template; auto: the model's own, if it has one: " + chat_template_words() + "; or a file with one")
+      ->check(CLI::Validator(check_chat_template, ""));
   flags.flag("--parse-special,!--no-parse-special", s.parse_special,
              "special tokens spelled in raw prompts are tokens, where a request does not say (on)");
   flags.flag("--lenient", s.lenient,
@@ -261,6 +290,25 @@ void check_variables(const CLI::App& app) {
       refuse_flag(option->get_envname(), "is set to a value that " + option->get_name() + " does not take");
 }
 
+// TENON_... that names no flag, such as a misspelled one. Left out are those of scripts and tests, and those that
+// Kubernetes makes for a service of the name tenon.
+std::vector<std::string> unknown_variables(const CLI::App& app) {
+  std::set<std::string> known = {"TENON_CONFIG"};
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) known.insert(variable_of(name));
+  std::vector<std::string> unknown;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view line(*each);
+    const std::string name(line.substr(0, line.find('=')));
+    if (!name.starts_with("TENON_") || known.contains(name)) continue;
+    constexpr const char* kOthers[] = {"TENON_TEST_", "TENON_BUILD_", "TENON_PORT_", "TENON_SERVICE_"};
+    const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
+    if (std::none_of(std::begin(kOthers), std::end(kOthers), begins)) unknown.push_back(tenon::printable(name, 60));
+  }
+  std::sort(unknown.begin(), unknown.end());
+  return unknown;
+}
+
 bool in_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("._-/:@+").find(c) != std::string_view::npos;
@@ -370,6 +418,7 @@ Settings parse_settings(int argc, char** argv) {
 
   parse(app, argc, argv);
   check_variables(app);
+  settings.unknown_variables = unknown_variables(app);
   // CLI11 leaves out a default file that is not there; one that somebody named is needed.
   if (is_set("TENON_CONFIG") && config->count() == 0) refuse_flag("--config", std::string("cannot read ") + named);
   normalise(settings);
@@ -423,6 +472,16 @@ std::string timeouts_of(const Settings& s) {
          as_seconds(s.shutdown_timeout);
 }
 
+// The paged cache has whole blocks.
+std::string cache_tokens_of(const ModelOptions& model) {
+  if (model.cache_tokens == 0) return "by default";
+  const std::string asked = std::to_string(model.cache_tokens);
+  const int rest = model.cache == "paged" ? model.cache_tokens % model.block : 0;
+  if (rest == 0) return asked;
+  return std::to_string(std::int64_t{model.cache_tokens} + model.block - rest) + ", which is " + asked +
+         " in whole blocks of " + std::to_string(model.block);
+}
+
 }  // namespace
 
 std::vector<std::string> Settings::describe() const {
@@ -443,7 +502,7 @@ std::vector<std::string> Settings::describe() const {
   say("threads", or_else(model.threads, "all cores"));
   say("batch", model.batch);
   say("token-budget", model.token_budget);
-  say("cache-tokens", or_else(model.cache_tokens, "by default"));
+  say("cache-tokens", cache_tokens_of(model));
   say("prefix-reuse", on(model.prefix_reuse));
   say("adapter-root", or_none(model.adapter_root));
   say("hub-cache", or_none(hub_cache));

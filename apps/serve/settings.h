@@ -74,9 +74,11 @@ struct Settings {
 
   bool lenient = false;                 // unknown fields of requests are left out, not refused
   bool parse_special = true;            // special tokens spelled in raw prompts are tokens
-  std::string chat_template = "auto";   // a word of kChatTemplates
+  std::string chat_template = "auto";   // a word of kChatTemplates, or the path of a file with a template
   std::string metrics_compat = "vllm";  // or none
   bool log_requests = true;
+
+  std::vector<std::string> unknown_variables;  // of the environment: TENON_... that names no flag
 
   // What depends on the model: the name it is served under, the folder of its adapters, the lengths. `context` is the
   // longest sequence that the engine takes. program::UsageError where what was asked for does not fit.

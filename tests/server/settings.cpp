@@ -197,6 +197,9 @@ BOOST_AUTO_TEST_CASE(values_out_of_range_name_flag_and_range) {
   BOOST_TEST(has(refusal({"--block", "17"}), "--block: must be 16, 32 or 64"));
   BOOST_TEST(has(refusal({"--lora", "merged"}), "--lora: must be one of segmented, gathered, looped, none"));
   BOOST_TEST(has(refusal({"--chat-template", "x.jinja"}), "--chat-template: must be one of auto, none, plain"));
+  BOOST_TEST(has(refusal({"--chat-template", "x.jinja"}), "there is no file x.jinja"));
+  const std::string jinja = TENON_SOURCE_DIR "/tests/chat/templates/chatml.jinja";
+  BOOST_TEST(parsed({"--chat-template", jinja}).chat_template == jinja);
   BOOST_TEST(has(refusal({"--metrics-compat", "tgi"}), "--metrics-compat"));
   BOOST_TEST(has(refusal({"--max-concurrent-requests", "0"}), "--max-concurrent-requests"));
   BOOST_TEST(has(refusal({"--served-model-name", "a{b"}), "--served-model-name"));
@@ -208,6 +211,27 @@ BOOST_AUTO_TEST_CASE(values_out_of_range_name_flag_and_range) {
   BOOST_TEST(has(refusal({"--preload-adapters", "a,b", "--adapter-slots", "1"}), "--preload-adapters"));
   const Variable port("TENON_PORT", "many");
   BOOST_TEST(has(refusal({}), "--port"));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_may_stand_without_its_flag) {
+  const Folder folder;
+  BOOST_TEST(parsed({folder.path.string(), "--port", "80"}).model.model == folder.path.string());
+  BOOST_TEST(has(refusal({(folder.path / "gone").string()}), "each value stands behind its flag, as in --model DIR"));
+  BOOST_TEST(refusal({folder.path.string(), "--model", folder.path.string()}) != "accepted");
+}
+
+BOOST_AUTO_TEST_CASE(variables_that_name_no_flag_are_told) {
+  BOOST_TEST(parsed({}).unknown_variables.empty());
+  const Variable wrong("TENON_MAX_NN", "4"), right("TENON_MAX_N", "4"), no_ui("TENON_NO_UI", ""),
+      test("TENON_TEST_A", "4"), kubernetes("TENON_PORT_80_TCP", "tcp://10.0.0.1:80");
+  BOOST_TEST((parsed({}).unknown_variables == std::vector<std::string>{"TENON_MAX_NN"}));
+}
+
+BOOST_AUTO_TEST_CASE(cache_tokens_are_told_in_whole_blocks) {
+  BOOST_TEST(
+      has(described(parsed({"--cache-tokens", "10"})), "cache-tokens = 16, which is 10 in whole blocks of 16\n"));
+  BOOST_TEST(has(described(parsed({"--cache-tokens", "64", "--block", "64"})), "cache-tokens = 64\n"));
+  BOOST_TEST(has(described(parsed({"--cache-tokens", "10", "--cache", "contiguous"})), "cache-tokens = 10\n"));
 }
 
 BOOST_AUTO_TEST_CASE(other_machines_need_a_key_or_insecure) {

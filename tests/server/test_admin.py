@@ -67,7 +67,7 @@ class Admin(ServerTest):
                                                                        ["../x", "a b", "a/b/c", "-x", "x" * 129, "..", "a..b", "x\n",
                                                                         "\u00e9"])]:
             self.failed(400, "InvalidUserInput", "load", **body)
-        for path in ["nobody", "../adapters/weather", str(ADAPTERS / "weather"), "/etc", "..", "weather/..", "weather/../weather",
+        for path in ["nobody", "../adapters/weather", str(ADAPTERS / "nobody"), "/etc", "..", "weather/..", "weather/../weather",
                      "x" * 5000, ""]:
             self.failed(400 if path == "" else 404, "InvalidUserInput" if path == "" else "NotFoundError", "load", lora_name="fresh",
                         lora_path=path)
@@ -243,6 +243,46 @@ class Roots(ServerTest):
                 answer = server.post("/v1/load_lora_adapter", {"lora_name": "x", "lora_path": path})
                 self.assertIn(answer.status, statuses, answer)
             self.assertEqual(server.stop(), 0)
+
+    def test_paths_below_the_root(self):
+        """vLLM's documentation names adapters by absolute paths."""
+        with Server("--adapter-root", self.root, *ADMIN) as server:
+            server.key = KEY
+
+            def post(action, **body):
+                return server.post("/v1/%s_lora_adapter" % action, body)
+
+            for path in [self.root / "good", str(self.root / "team" / "good") + "/", "./good", "team/./good"]:
+                answer = post("load", lora_name="x", lora_path=str(path))
+                self.assertEqual(answer.status, 200, answer)
+                self.assertEqual(post("load", lora_name="x", lora_path=str(path)).status, 400)  # it is loaded
+                self.assertEqual(post("unload", lora_name="x").status, 200)
+            self.assertEqual(post("load", lora_name="good", lora_path=str(self.root / "good")).status, 200)
+            outside = pathlib.Path(self.folder.name) / "outside" / "secret"
+            for path in [outside, self.root / "link", self.root, "/etc", "./link", "./nobody", "../outside/secret", self.root / "good" / ".." / "good"]:
+                answer = post("load", lora_name="y", lora_path=str(path))
+                self.assertEqual((answer.status, answer.json()["error"]["type"]), (404, "NotFoundError"))
+                self.assertIn(": `lora_path` is a name or a path below --adapter-root.", answer.json()["error"]["message"])
+            self.assertNotIn("lora_path", post("load", lora_name="y", lora_path="nobody").json()["error"]["message"])
+            self.assertEqual(server.stop(), 0)
+
+    def test_folders_that_cannot_be_used_are_told_at_the_start(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            for each in ["good", "team/good", "two words", "team/-x", "pickle", "bare"]:
+                shutil.copytree(ADAPTERS / "weather", root / each)
+            (root / "pickle" / "adapter_model.safetensors").rename(root / "pickle" / "adapter_model.bin")
+            (root / "bare" / "adapter_config.json").unlink()
+            (root / "out").symlink_to(ADAPTERS / "weather")
+            (root / "no adapter").mkdir()
+            with Server("--adapter-root", root) as server:
+                told = [line.removeprefix("tenon: warning: the adapter folder ") for line in server.text().splitlines() if "adapter folder" in line]
+                self.assertEqual(server.stop(), 0)
+            form = "cannot be used: a name has letters, digits, '.', '_' and '-', and begins with a letter or digit"
+            self.assertEqual(told, ["bare cannot be used: it has no adapter_config.json",
+                                    "out cannot be used: it, or a link in it, leads out of --adapter-root",
+                                    "pickle cannot be used: its adapter_model.bin is a pickle: `tenon convert` writes it as safetensors",
+                                    "team/-x " + form, "two words " + form])
 
     def test_a_load_forgets_an_earlier_failure(self):
         with Server("--adapter-root", self.root, *ADMIN) as server:

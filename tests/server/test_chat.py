@@ -87,6 +87,23 @@ class Templates(unittest.TestCase):
                     self.assertEqual(prompt(server, tools=[WEATHER, CLOCK]), "Tget_weatherget_time")
                 self.assertEqual(server.stop(), 0)
 
+    def test_a_template_of_a_file(self):
+        """A file beside the model: its folder may be read-only, or the model a GGUF file."""
+        with tempfile.TemporaryDirectory() as name:
+            mine = pathlib.Path(name) / "mine.jinja"
+            mine.write_text("M{{ messages[0].content }}{{ eos_token }}", encoding="utf-8")
+            for files in [{}, {"chat_template.jinja": "J"}]:
+                with server_with(files, "--chat-template", mine) as server:
+                    self.assertEqual(prompt(server), "MWho is the king?<|endoftext|>")
+                    self.assertEqual(server.stop(), 0)
+            mine.write_text("a\n{% include 'x' %}", encoding="utf-8")
+            with Server("--chat-template", mine, wait=False) as server:
+                self.assertNotEqual(server.ended(), 0)
+                self.assertRegex(server.text(), "\ntenon: mine.jinja, line 2, column [0-9]+: .*include")
+            with Server("--chat-template", mine.parent / "gone.jinja", wait=False) as server:
+                self.assertEqual(server.ended(), 2)
+                self.assertIn("there is no file", server.text())
+
     def test_a_template_that_cannot_be_used(self):
         with server_with({"chat_template.jinja": "a\n{% include 'x' %}"}) as server:
             answer = server.post("/v1/chat/completions", {"messages": QUESTION})

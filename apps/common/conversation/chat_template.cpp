@@ -7,6 +7,7 @@
 
 #include "conversation/built_in_templates.h"
 #include "tenon/core/error.h"
+#include "tenon/io/file.h"
 #include "tenon/tokenizer/unicode.h"
 #include "trimmed.h"
 
@@ -87,7 +88,12 @@ ChatTemplate ChatTemplate::named(std::string_view name, const std::filesystem::p
 std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const std::filesystem::path& model,
                                                  const tenon::Tokenizer& tokenizer, Clock clock) {
   if (word == "none") return std::nullopt;
-  if (word != "auto") return named(word, model, tokenizer, std::move(clock));
+  if (word != "auto" && built_in_template(word)) return named(word, model, tokenizer, std::move(clock));
+  if (word != "auto") {
+    const std::string text = tenon::read_text_file(word, tenon::kMaxChatTemplateFile);
+    return ChatTemplate(tenon::chat::ModelTemplate::of_text(text, tenon::file_name_of(word), model, tokenizer),
+                        std::move(clock));
+  }
   auto found = tenon::chat::ModelTemplate::find(model, tokenizer);
   if (!found) return std::nullopt;
   return ChatTemplate(std::move(*found), std::move(clock));

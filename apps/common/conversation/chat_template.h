@@ -35,8 +35,8 @@ class ChatTemplate {
   static ChatTemplate named(std::string_view name, const std::filesystem::path& model,
                             const tenon::Tokenizer& tokenizer, Clock clock);
 
-  // As --chat-template says: none; auto, the model's own; or a built-in one by name. None where the model has none.
-  // tenon::Error with line and column where the model's cannot be read.
+  // As --chat-template says: none; auto, the model's own; a built-in one by name; or else the path of a file with one.
+  // None where the model has none. tenon::Error with line and column where the template cannot be read.
   static std::optional<ChatTemplate> chosen(std::string_view word, const std::filesystem::path& model,
                                             const tenon::Tokenizer& tokenizer, Clock clock);
 

@@ -19,7 +19,68 @@ bool holds_adapter(const fs::path& folder) {
   return fs::is_regular_file(folder / "adapter_config.json", failed);
 }
 
+bool has_file(const fs::path& folder, const char* name) {
+  std::error_code failed;
+  return fs::is_regular_file(folder / name, failed);
+}
+
+bool looks_like_adapter(const fs::path& folder) {
+  return holds_adapter(folder) || has_file(folder, "adapter_model.safetensors") ||
+         has_file(folder, "adapter_model.bin");
+}
+
+// Why no request can use the folder of this name below the root; empty: one can.
+std::string why_unusable(const fs::path& root, const fs::path& folder, const std::string& name) {
+  if (!tenon::is_adapter_id(name))
+    return "a name has letters, digits, '.', '_' and '-', and begins with a letter or digit";
+  try {
+    tenon::adapter_below(root, name);
+  } catch (const tenon::Error& error) {
+    if (error.kind() != tenon::Error::Kind::invalid_request) return error.what();
+    return "it, or a link in it, leads out of --adapter-root";
+  }
+  if (!holds_adapter(folder)) return "it has no adapter_config.json";
+  if (!has_file(folder, "adapter_model.bin")) return {};
+  for (const char* const file : {"adapter_model.safetensors", "adapter_model.safetensors.index.json"})
+    if (has_file(folder, file)) return {};
+  return "its adapter_model.bin is a pickle: `tenon convert` writes it as safetensors";
+}
+
 }  // namespace
+
+std::string AdapterNames::name_of_path(const std::string& path) const {
+  if (places_.root.empty() || adapter_reference(path) || path.find("..") != path.npos) return path;
+  std::error_code failed;
+  const fs::path root = fs::canonical(places_.root, failed);
+  const fs::path folder = failed ? fs::path() : fs::canonical(root / path, failed);
+  if (failed) return path;
+  std::string name = folder.lexically_relative(root).generic_string();
+  return tenon::is_adapter_id(name) ? name : path;
+}
+
+std::vector<std::string> AdapterNames::unusable() const {
+  std::vector<std::string> found;
+  const auto look_into = [&](const fs::path& folder, const std::string& prefix, auto&& inner) {
+    std::error_code failed;
+    for (auto each = fs::directory_iterator(folder, failed); !failed && each != fs::directory_iterator();
+         each.increment(failed)) {
+      const std::string name = prefix + each->path().filename().string();
+      if (!looks_like_adapter(each->path())) {
+        inner(each->path(), name + "/");
+        continue;
+      }
+      const std::string why = why_unusable(places_.root, each->path(), name);
+      if (!why.empty())
+        found.push_back("the adapter folder " + tenon::printable(name, 200) + " cannot be used: " + why);
+    }
+  };
+  if (places_.root.empty()) return found;
+  look_into(places_.root, "", [&](const fs::path& folder, const std::string& prefix) {
+    look_into(folder, prefix, [](const fs::path&, const std::string&) {});
+  });
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 std::string AdapterNames::path_of(const std::string& name) const {
   std::lock_guard lock(mutex_);

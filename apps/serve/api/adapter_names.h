@@ -37,6 +37,12 @@ class AdapterNames {
   // fetched ones. Sorted.
   std::vector<std::string> list() const;
 
+  // The name of the folder that a path leads to below the root: an absolute path, or one from the root on such as
+  // "./weather", without "..". Any other text unchanged.
+  std::string name_of_path(const std::string& path) const;
+  // Folders below the root that look like adapters and cannot be used, each with the reason. Sorted.
+  std::vector<std::string> unusable() const;
+
   bool fetches() const { return places_.fetcher != nullptr; }
   // Fetches it if it has a source and is not there yet. FetchError; see AdapterFetcher::folder.
   void fetch(const std::string& name, const std::function<bool()>& wanted) const;

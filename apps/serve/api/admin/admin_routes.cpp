@@ -40,7 +40,8 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
   UnknownFields unknown{.lenient = model.context().lenient};
   const RequestFields fields(body.json, kLoad, unknown);
   tell_ignored(response, serving, unknown.ignored);
-  const std::string name = text_field(fields, "lora_name"), path = text_field(fields, "lora_path");
+  const std::string name = text_field(fields, "lora_name"), asked = text_field(fields, "lora_path");
+  const std::string path = model.adapters().name_of_path(asked);
   if (name.empty() || path.empty())
     return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
   const auto& names = model.names();
@@ -51,7 +52,8 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
     fields.refuse("base_model_name", "must be the model that is served: " + model.name());
   }
   const auto not_found = [&] {
-    refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'.");
+    const char* const hint = adapter_reference(asked) ? "." : ": `lora_path` is a name or a path below --adapter-root.";
+    refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(asked) + "'" + hint);
   };
   try {
     if (!model.adapters().may_be_named(path)) return not_found();
