@@ -190,6 +190,23 @@ BOOST_AUTO_TEST_CASE(formats) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(formats_of_integers) {
+  const std::vector<Case> cases = {
+      {R"({"type":"integer","format":"uint8"})", {"0", "255", "17"}, {"256", "-1", "1.5", "1000"}},
+      {R"({"type":"integer","format":"int32"})", {"-2147483648", "2147483647"}, {"-2147483649", "2147483648"}},
+      {R"({"type":"integer","format":"int64"})",
+       {"-9223372036854775808", "9223372036854775807"},
+       {"9223372036854775808", "-9223372036854775809"}},
+      {R"({"type":"integer","format":"int8","minimum":5,"maximum":1000})", {"5", "127"}, {"4", "128"}},
+  };
+  for (const Case& c : cases) check_texts(c.schema, c.accepted, c.rejected);
+  Grammar grammar;
+  compile_schema(grammar, Json::parse(R"({"type":"object","properties":{"a":{"type":"integer","format":"unix-time"},
+      "b":{"type":"number","format":"double"},"c":{"type":"integer","format":"uint64"}}})"));
+  BOOST_TEST(grammar.warnings == Strings{"format 'unix-time' is not enforced (#/properties/a)"},
+             boost::test_tools::per_element());
+}
+
 namespace {
 
 const std::vector<Case> kArrays = {

@@ -44,6 +44,7 @@ class SchemaReader {
     if (has("enum")) read_enum();
     if (has("const")) allow("const", {schema_["const"]});
     read_number();
+    read_number_format();
     read_string();
     read_array();
     read_object();
@@ -173,6 +174,29 @@ class SchemaReader {
       }
     }
     if (n.low || n.high || !n.multiples.empty()) shape_.mentioned |= kNumber;
+  }
+
+  // Formats of integers are bounds (OpenAPI's registry).
+  void read_number_format() {
+    if (!has("format") || !schema_["format"].is_string() || !shape_.typed || !(shape_.types & kNumber)) return;
+    const std::string name = schema_["format"].get<std::string>();
+    NumberShape& n = shape_.number;
+    const auto tighten = [&](std::optional<Bound>& side, const Json& value, int better) {
+      const Bound bound{Decimal::of(value), false, at("format")};
+      if (!side || compare(bound.value, side->value) * better > 0) side = bound;
+    };
+    for (const int bits : {8, 16, 32, 64}) {
+      const std::uint64_t half = std::uint64_t{1} << (bits - 1);
+      const bool is_signed = name == "int" + std::to_string(bits);
+      if (!n.whole || (!is_signed && name != "uint" + std::to_string(bits))) continue;
+      tighten(n.low, is_signed ? Json(-static_cast<std::int64_t>(half - 1) - 1) : Json(0), 1);
+      tighten(n.high, is_signed ? Json(half - 1) : Json(half - 1 + half), -1);
+      shape_.mentioned |= kNumber;
+      return;
+    }
+    const bool has_no_bound = name == "float" || name == "double";
+    if (!(shape_.types & kString) && !has_no_bound)  // read_string() warns of it otherwise
+      c_.grammar.warnings.push_back("format '" + name + "' is not enforced (" + source_.at + ")");
   }
 
   Count count(const char* least, const char* most, unsigned type) {
