@@ -302,7 +302,6 @@ BOOST_AUTO_TEST_CASE(refusals_name_the_field) {
   refused({.input_ids = {1}, .options = {.logits_at = {1}}}, "logits_at");
   refused({.input_ids = {1}, .options = {.max_new_tokens = 3, .min_new_tokens = 4}}, "min_new_tokens");
   refused({.input_ids = {1}, .options = {.min_new_tokens = -1}}, "min_new_tokens");
-  refused({.input_ids = {1}, .options = {.min_new_tokens = 1, .stop = {"x"}}}, "min_new_tokens");
   refused({.input_ids = {1}, .options = {.prompt_logprobs = 302}}, "prompt_logprobs");
   refused({.input_ids = {1}, .options = {.finish_within_budget = true}}, "finish_within_budget");
   // The longest that fits: the last token is never fed back.

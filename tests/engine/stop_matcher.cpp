@@ -45,6 +45,20 @@ BOOST_AUTO_TEST_CASE(a_start_that_leads_nowhere_is_released) {
   BOOST_TEST(!matcher.stopped());
 }
 
+// The text of the first tokens may hold stop strings, and one may begin in it (vLLM's min_tokens).
+BOOST_AUTO_TEST_CASE(a_stop_string_is_not_found_before_it_may_be) {
+  StopMatcher matcher({"abc", "b"});
+  BOOST_TEST(matcher.push("xabc", false) == "xabc");
+  BOOST_TEST(matcher.push("zab", false) == "z");
+  BOOST_TEST(matcher.push("c!").empty());
+  BOOST_TEST(matcher.stopped());
+  StopMatcher other({"abc", "b"});
+  BOOST_TEST(other.push("ab", false).empty());
+  BOOST_TEST(other.push("x") == "abx");  // the b came too soon
+  BOOST_TEST(other.push("yb") == "y");
+  BOOST_TEST(other.stopped());
+}
+
 BOOST_AUTO_TEST_CASE(held_back_text_is_returned_at_the_end) {
   const auto fed = feed({"abc"}, {"xab"});
   BOOST_TEST(fed.text == "xab");

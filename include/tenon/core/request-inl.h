@@ -42,7 +42,6 @@ TENON_INLINE void validate(const Options& o) {
   require(o.max_new_tokens >= 0, "max_new_tokens", "must be 0 or more");
   require(o.min_new_tokens >= 0 && o.min_new_tokens <= o.max_new_tokens, "min_new_tokens",
           "must lie in 0..max_new_tokens");
-  require(o.min_new_tokens == 0 || o.stop.empty(), "min_new_tokens", "cannot be combined with stop strings");
   require(std::isfinite(o.temperature) && o.temperature >= 0, "temperature", "must be a finite number, 0 or more");
   require(o.top_k >= 0, "top_k", "must be 0 (all) or more");
   require(o.top_p > 0 && o.top_p <= 1, "top_p", "must be above 0 and at most 1");

@@ -64,8 +64,10 @@ TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const 
   so_far_.ids.push_back(token);
   const bool ends = holds(options_.stop_ids, token) || ((!options_.ignore_eos || constraint_) && holds(eos, token));
   if (constraint_ && !ends) constraint_->advance(token);
+  // As in vLLM: stop strings are not looked for in the first min_new_tokens tokens.
+  const bool may_stop = so_far_.ids.size() > static_cast<std::size_t>(options_.min_new_tokens);
   const bool complete = constraint_ && !ends && constraint_->must_end();
-  Written written{ends ? std::string() : text_.push(token), {}};
+  Written written{ends ? std::string() : text_.push(token, may_stop), {}};
   if (ends || complete || text_.stopped())
     written.reason = FinishReason::stop;
   else if (full)

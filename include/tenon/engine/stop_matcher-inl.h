@@ -6,12 +6,15 @@
 
 namespace tenon {
 
-TENON_INLINE std::string StopMatcher::push(std::string_view text) {
+TENON_INLINE std::string StopMatcher::push(std::string_view text, bool may_stop) {
   if (stopped_) return {};
+  const std::size_t before = held_.size();
   held_ += text;
   std::size_t first = std::string::npos, length = 0;
   for (const auto& stop : stops_) {
-    const std::size_t at = held_.find(stop);
+    if (!may_stop) break;
+    // One that ends in the text before was looked for then, or was not to be found.
+    const std::size_t at = held_.find(stop, before + 1 > stop.size() ? before + 1 - stop.size() : 0);
     if (at == std::string::npos || at > first) continue;
     length = at < first ? stop.size() : std::min(length, stop.size());
     first = at;
@@ -36,14 +39,15 @@ TENON_INLINE std::size_t StopMatcher::longest_start() const {
   return longest;
 }
 
-TENON_INLINE std::string OutputText::push(TokenId token) {
+TENON_INLINE std::string OutputText::push(TokenId token, bool may_stop) {
+  may_stop_ = may_stop;
   if (!decoder_ || (special_ && special_->is_special(token))) return {};
-  return stops_.push(decoder_->push(token));
+  return stops_.push(decoder_->push(token), may_stop);
 }
 
 TENON_INLINE std::string OutputText::finish() {
   if (!decoder_ || stops_.stopped()) return {};
-  std::string text = stops_.push(decoder_->finish());
+  std::string text = stops_.push(decoder_->finish(), may_stop_);
   return stops_.stopped() ? text : text + stops_.finish();
 }
 

@@ -18,8 +18,9 @@ class StopMatcher {
   explicit StopMatcher(std::vector<std::string> stops, bool include = false)
       : stops_(std::move(stops)), include_(include) {}
 
-  /// Adds text; returns the text that now belongs to the answer for certain: none once stopped().
-  std::string push(std::string_view text);
+  /// Adds text; returns the text that now belongs to the answer for certain: none once stopped(). Finds no stop string
+  /// that ends in text with may_stop false.
+  std::string push(std::string_view text, bool may_stop = true);
 
   /// The text ends: returns what was held back.
   std::string finish() { return std::exchange(held_, {}); }
@@ -45,7 +46,8 @@ class OutputText {
     if (tokenizer) decoder_.emplace(*tokenizer);
   }
 
-  std::string push(TokenId token);
+  /// may_stop: a stop string that ends with this token's text is found. It holds for finish(), too.
+  std::string push(TokenId token, bool may_stop = true);
   std::string finish();
   bool stopped() const { return stops_.stopped(); }
 
@@ -53,6 +55,7 @@ class OutputText {
   const Tokenizer* special_;  // whose special tokens add nothing; null: all tokens are text
   std::optional<StreamDecoder> decoder_;
   StopMatcher stops_;
+  bool may_stop_ = true;
 };
 
 }  // namespace tenon
