@@ -205,7 +205,8 @@ void add_limit_flags(CLI::App& app, Settings& s) {
   flags.integer("--max-concurrent-tokens", s.max_concurrent_tokens, 1, std::int64_t{1} << 40,
                 "tokens of those prompts and their longest answers; more are refused: 429");
   flags.integer("--default-max-new-tokens", s.default_max_new_tokens, 0, kMaxInt,
-                "length of an answer of /generate where the request names none", "0: what is left");
+                "length of an answer of /generate where the request names none",
+                std::to_string(s.default_max_new_tokens) + "; 0: what is left");
   flags.integer("--max-input-length", s.max_input_length, 0, kMaxInt, "tokens of a prompt",
                 "0: what --max-total-tokens leaves beside an answer");
   flags.integer("--max-total-tokens", s.max_total_tokens, 0, kMaxInt, "tokens of prompt and answer", "0: the context");
