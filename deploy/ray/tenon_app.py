@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 GENERATES = {"/", "/generate", "/generate_stream", "/v1/completions", "/v1/chat/completions"}
-PASSES = GENERATES | {"/tokenize", "/info", "/v1/models", "/health", "/ready", "/ping", "/v1/health", "/startup"}
+PASSES = GENERATES | {"/tokenize", "/detokenize", "/info", "/v1/models", "/health", "/ready", "/ping", "/v1/health", "/startup"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")  # an adapter's name: docs/server.md
 # Headers of one connection. x-request-id is the same on both sides, and Serve's proxy adds it.
 HOPS = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"host"}

@@ -31,6 +31,15 @@ def chat_equals_the_reference():
 
 
 @case
+def an_answer_goes_back_in_a_second_turn():
+    first = chat().choices[0].message
+    turns = MESSAGES + [first.model_dump(), {"role": "user", "content": "And then?"}]
+    for route in ["openai", "hosted_vllm"]:
+        answer = litellm.completion(model="%s/%s" % (route, MODEL), messages=turns, **options())
+        equal(answer.choices[0].message.role, "assistant")
+
+
+@case
 def chat_stream_concatenates():
     equal("".join(c.choices[0].delta.content or "" for c in chat(stream=True)), cases.tenon.reply())
 

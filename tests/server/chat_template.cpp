@@ -253,6 +253,19 @@ BOOST_AUTO_TEST_CASE(turns_of_tools_are_tried_with_the_template_of_tools) {
   BOOST_TEST((has(told, "<tool_response>") && !has(told, "CALL")), told);
 }
 
+BOOST_AUTO_TEST_CASE(variables_that_a_template_reads) {
+  const auto reads = [](const std::string& jinja) {
+    return of_text(jinja).reads_variable("thinking", /*tools=*/false);
+  };
+  for (const char* const jinja :
+       {"{% if thinking %}x{% endif %}", "{{ thinking|default(true) }}", "{%- if not\nthinking -%}{% endif %}"})
+    BOOST_TEST(reads(jinja), jinja);
+  for (const char* const jinja :
+       {"thinking", "{{ m.thinking }}", "{{ m . thinking }}", "{{ 'thinking' in messages[0] }}", "{# thinking #}",
+        "{{ enable_thinking }}", "{{ thinking_budget }}"})
+    BOOST_TEST(!reads(jinja), jinja);
+}
+
 BOOST_AUTO_TEST_CASE(a_prompt_that_ends_in_reasoning_is_known) {
   const ChatTemplate chat = of_text(
       "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}{{ '<think>\n' }}{% if "

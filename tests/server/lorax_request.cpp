@@ -126,6 +126,8 @@ BOOST_AUTO_TEST_CASE(every_parameter_is_read) {
 BOOST_AUTO_TEST_CASE(spellings_of_peers) {
   for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "num_predict"})
     BOOST_TEST(*with('"' + std::string(name) + "\": 9").max_new_tokens == 9U, name);
+  BOOST_TEST(with(R"("max_tokens": -1)").endless);
+  check_invalid(R"("max_new_tokens": -1)", "`max_new_tokens` must be strictly positive");
   const auto endless = with(R"("n_predict": -1)");
   BOOST_TEST((!endless.max_new_tokens.has_value() && endless.endless));  // what is left, and not the default
   BOOST_TEST(!with(R"("n_predict": 5)").endless);
@@ -142,7 +144,7 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
                 "`max_tokens` is another name of `max_new_tokens`, and the two differ");
   check_invalid(R"("stop": ["b"], "stop_sequences": ["a"])", "`stop_sequences` is another name of `stop`");
   check_invalid(R"("min_new_tokens": 5, "max_new_tokens": 4)", "`min_new_tokens` must be at most `max_new_tokens`");
-  check_invalid(R"("min_new_tokens": 5, "stop": ["a"])", "`min_new_tokens` cannot be combined with `stop`");
+  BOOST_TEST(with(R"("min_new_tokens": 5, "stop": ["a"])").options.min_new_tokens == 5);
 }
 
 // report: peer_fields_ignored
@@ -602,8 +604,15 @@ BOOST_AUTO_TEST_CASE(texts_to_tokenize) {
   BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "add_special_tokens": false})", kContext).add_special_tokens);
   BOOST_TEST(parse_tokenize(R"({"inputs": "x"})", kContext).parse_special);
   BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "parse_special": false})", kContext).parse_special);
-  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"prompt": "x"})", kContext); }).message ==
-             "`prompt` is not supported; use `inputs`");
+  const TokenizeRequest vllm = parse_tokenize(R"({"prompt": "x", "return_token_strs": true})", kContext);
+  BOOST_TEST((vllm.inputs == "x" && vllm.shape == TokenShape::vllm && vllm.with_pieces && vllm.add_special_tokens));
+  const TokenizeRequest llama = parse_tokenize(R"({"content": ""})", kContext);
+  BOOST_TEST((llama.inputs.empty() && llama.shape == TokenShape::llama_cpp && !llama.add_special_tokens));
+  BOOST_TEST(parse_tokenize(R"({"content": "x", "add_special": true})", kContext).add_special_tokens);
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"text": "x"})", kContext); }).message ==
+             "`text` is not supported; use `inputs`");
+  BOOST_TEST((parse_detokenize(R"({"tokens": [5, 6]})", kContext).tokens == std::vector<tenon::TokenId>{5, 6}));
+  BOOST_TEST(serve::test::refused([] { parse_detokenize(R"({"tokens": [-1]})", kContext); }).lorax == 422);
   BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})", kContext); }).lorax == 422);
   BOOST_TEST(serve::test::refused([] {
                parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})", kContext);

@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(every_shared_field_is_read_on_both_routes) {
 
 BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
   check_each("temperature", {"-1", "-0.5", "2.5", "1e39", "true", R"("1")", "[]", "{}"});
-  check_each("top_p", {"0", "-1", "2", "1e-60", "true", R"("1")"});
+  check_each("top_p", {"-1", "2", "true", R"("1")"});
+  BOOST_TEST((with(R"("top_p": 0)").options.temperature == 0 && with(R"("top_p": 0)").options.top_p == 1));  // greedy
   check_each("top_k", {"-2", "2147483648", "1.5", "12.0", "true", R"("1")"});
   check_each("min_p", {"-0.1", "1.1", "false"});
   check_each("repetition_penalty", {"0", "-1", "1e39", "{}"});
@@ -113,7 +114,7 @@ BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
   check_each("ignore_eos", {"1", R"("true")"});
   check_each("ignore_eos_token", {"1"});
   check_each("min_tokens", {"-1", "2147483648", "1.5", "true"});
-  check_each("max_tokens", {"0", "-5", "-1", "9223372036854775808", "18446744073709551616", R"("ten")", "1.5", "true"});
+  check_each("max_tokens", {"0", "-5", "-2", "9223372036854775808", "18446744073709551616", R"("ten")", "1.5", "true"});
   check_each("model", {"5", "true", "[]"});
   check_each("logit_bias", {"[]", "5", R"({"x": 1})", R"({"-1": 1})", R"({"01": 1})", R"({"1.5": 1})", R"({"": 1})",
                             R"({"4294967297": 1})", R"({"1": 100.5})", R"({"1": true})", R"({"1": null})"});
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(least_lengths) {
   BOOST_TEST(chat_with(R"("min_tokens": 500)").options.min_new_tokens == 500);
   check_completion(completion_body(R"("min_tokens": 17)"), "min_tokens");
   check_both(R"("min_tokens": 6, "max_tokens": 5)", "min_tokens");
-  check_both(R"("min_tokens": 1, "stop": "a")", "min_tokens");
+  BOOST_TEST(with(R"("min_tokens": 1, "stop": "a")").options.stop.size() == 1U);
   check_both(R"("min_tokens": 1, "response_format": {"type": "json_object"})", "min_tokens");
   BOOST_TEST(with(R"("min_tokens": 0, "stop": "a")").options.stop.size() == 1U);
 }
@@ -278,7 +279,8 @@ BOOST_AUTO_TEST_CASE(fields_of_completions) {
     for (const char* const value : values)
       check_completion(completion_body('"' + std::string(field) + "\": " + value), field);
   };
-  refuses("logprobs", {"6", "-1", "99", "1000000", "true", R"("1")", "1.0"});
+  BOOST_TEST(*with(R"("logprobs": 20)").logprobs == 20);
+  refuses("logprobs", {"21", "-1", "99", "1000000", "true", R"("1")", "1.0"});
   refuses("echo", {"1", R"("yes")"});
   refuses("suffix", {R"("x")", "5", "[1]"});
   refuses("best_of", {"0", "2", "1000000", "true", "1.0"});
@@ -351,13 +353,63 @@ BOOST_AUTO_TEST_CASE(fields_of_chats) {
   refuses("top_logprobs", {"3", "21", "-1", "true"});
   check_chat(chat_body(R"("logprobs": true, "top_logprobs": 99)"), "top_logprobs");
   check_chat(chat_body(R"("logprobs": false, "top_logprobs": 1)"), "top_logprobs");
-  refuses("max_completion_tokens", {"0", "-1", R"("5")", "true"});
+  refuses("max_completion_tokens", {"0", "-2", R"("5")", "true"});
   check_chat(chat_body(R"("max_completion_tokens": 5, "max_tokens": 0)"), "max_tokens");
   refuses("tools", {"5", "{}"});
   refuses("functions", {R"([{"name": "f"}])"});
   refuses("tool_choice", {R"("required")", R"("any")", R"({"type": "function"})", "5"});
   refuses("function_call", {R"({"name": "f"})"});
   refuses("reasoning_format", {R"("x")", "5"});
+  refuses("web_search_options", {"{}", "false"});
+}
+
+BOOST_AUTO_TEST_CASE(reasoning_is_told_to_the_template) {
+  const auto kwargs = [](const std::string& fields) { return chat_with(fields).conversation.kwargs.dump(); };
+  const std::string off = R"({"enable_thinking":false,"thinking":false,"thinking_budget":0})";
+  const std::string on = R"({"enable_thinking":true,"thinking":true})";
+  for (const char* const field : {"enable_thinking", "think", "thinking", "reasoning"}) {
+    BOOST_TEST(kwargs('"' + std::string(field) + "\": false") == off, field);
+    BOOST_TEST(kwargs('"' + std::string(field) + "\": true") == on, field);
+    for (const char* const nothing : {"null", "\"\"", "[]", "{}"})
+      BOOST_TEST(kwargs('"' + std::string(field) + "\": " + nothing) == "{}", field << nothing);
+  }
+  BOOST_TEST(kwargs(R"("thinking": {"type": "disabled"})") == off);
+  BOOST_TEST(kwargs(R"("thinking": {"type": "adaptive"})") == on);
+  BOOST_TEST(kwargs(R"("thinking": {"type": "enabled", "budget_tokens": 1024})") ==
+             R"({"enable_thinking":true,"thinking":true,"thinking_budget":1024})");
+  const std::string low = R"({"enable_thinking":true,"thinking":true,"reasoning_effort":"low"})";
+  for (const char* const fields :
+       {R"("reasoning_effort": "low")", R"("think": "low")", R"("reasoning": {"effort": "low", "summary": null})"})
+    BOOST_TEST(kwargs(fields) == low, fields);
+  BOOST_TEST(kwargs(R"("reasoning_effort": "none")") ==
+             R"({"enable_thinking":false,"thinking":false,"reasoning_effort":"none","thinking_budget":0})");
+  BOOST_TEST(kwargs(R"("chat_template_kwargs": {"thinking": 5}, "enable_thinking": true)") ==
+             R"({"thinking":5,"enable_thinking":true})");
+  check_chat(chat_body(R"("enable_thinking": false, "reasoning_effort": "low")"), "reasoning_effort");
+  check_chat(chat_body(R"("reasoning_effort": "loud")"), "reasoning_effort");
+  check_chat(chat_body(R"("reasoning": {"effort": 5})"), "reasoning.effort");
+  check_chat(chat_body(R"("reasoning": {"exclude": true})"), "reasoning.exclude");
+  check_chat(chat_body(R"("thinking": {"type": "x"})"), "thinking.type");
+  check_chat(chat_body(R"("thinking": 5)"), "thinking");
+}
+
+BOOST_AUTO_TEST_CASE(some_of_the_functions_may_be_allowed) {
+  const std::string tools =
+      R"("tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "b"}}])";
+  const auto allowed = [&](const std::string& members) {
+    return tools + R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {)" + members + "}}";
+  };
+  const std::string only_b = R"("tools": [{"type": "function", "function": {"name": "b"}}])";
+  for (const auto& [mode, kind] :
+       {std::pair("auto", ToolChoice::Kind::automatic), std::pair("required", ToolChoice::Kind::required)}) {
+    const ChatRequest r = chat_with(allowed(R"("mode": ")" + std::string(mode) + "\", " + only_b));
+    BOOST_TEST((r.tools.kind == kind));
+    BOOST_TEST((r.tools.functions.size() == 1 && r.tools.functions[0].name == "b"));
+    BOOST_TEST(r.conversation.tools.size() == 2U);  // the template is told of both
+  }
+  check_chat(chat_body(allowed(R"("mode": "none", )" + only_b)), "tool_choice.allowed_tools.mode");
+  check_chat(chat_body(allowed(R"("mode": "auto", "tools": [])")), "tool_choice");
+  check_chat(chat_body(allowed(R"("mode": "auto", "tools": [{"function": {"name": "c"}}])")), "tool_choice");
 }
 
 // Arguments of calls reach templates as objects with their keys as written, as Hugging Face passes them.
@@ -484,7 +536,8 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
     BOOST_TEST(*chat_with(field).max_tokens == 9, name);
     BOOST_TEST(chat_with(field).length_field == name);
   }
-  BOOST_TEST(!with(R"("n_predict": -1)").max_tokens.has_value());
+  for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "max_output_tokens"})
+    BOOST_TEST(!with('"' + std::string(name) + "\": -1").max_tokens.has_value(), name);  // what is left
   check_both(R"("max_completion_tokens": 5, "max_tokens": 6)", "max_tokens");
   BOOST_TEST(with(R"("stop_sequences": ["a"])").options.stop == (std::vector<std::string>{"a"}));
   BOOST_TEST(with(R"("min_new_tokens": 3)").options.min_new_tokens == 3);

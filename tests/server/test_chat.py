@@ -311,6 +311,38 @@ class Reasoning(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
 
 
+    def test_requests_turn_it_on_and_off(self):
+        jinja = ("{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}{% if enable_thinking is not defined or enable_thinking %}"
+                 "<think>{% endif %}{{ reasoning_effort }}")
+        with server_with({"chat_template.jinja": jinja}) as server:
+            for off in [{"enable_thinking": False}, {"think": False}, {"thinking": False}, {"reasoning": False}, {"thinking": {"type": "disabled"}}]:
+                self.assertEqual(prompt(server, **off), "Who is the king?", off)
+            for effort in [{"reasoning_effort": "none"}, {"reasoning": {"effort": "none"}}]:
+                self.assertEqual(prompt(server, **effort), "Who is the king?none", effort)
+            self.assertEqual(prompt(server, reasoning_effort="high"), "Who is the king?<think>high")
+            self.assertEqual(prompt(server, QUESTION + [{"role": "assistant", "content": "a", "reasoning": "b"}]), "Who is the king?ab<think>")
+            self.assertIn("reasoning_content", chat(server, max_tokens=8)["choices"][0]["message"])
+            self.assertNotIn("reasoning_content", chat(server, max_tokens=8, enable_thinking=False)["choices"][0]["message"])
+            body = {"max_tokens": 8, "temperature": 0}
+            message = server.post("/v1/messages", body | {"messages": QUESTION, "thinking": {"type": "disabled"}})
+            self.assertEqual([block["type"] for block in message.json()["content"]], ["text"])
+            asked = {"input": "Who is the king?", "max_output_tokens": 8, "temperature": 0, "reasoning": {"effort": "none", "summary": None},
+                     "include": ["reasoning.encrypted_content"]}
+            answer = server.post("/v1/responses", asked)
+            self.assertEqual([item["type"] for item in answer.json()["output"]], ["message"], answer)
+            self.assertEqual(answer.json()["reasoning"], asked["reasoning"])
+            self.assertNotIn("x-ignored-fields", answer.headers)
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_template_without_the_variables(self):
+        for jinja, off in [("{{ messages[0].content }}{{ messages[0].thinking }}", None), (THINKS, "enable_thinking")]:
+            with server_with({"chat_template.jinja": jinja}) as server:
+                body = {"messages": QUESTION, "max_tokens": 4}
+                for more, ignored in [({"enable_thinking": False}, off), ({"reasoning_effort": "high"}, "reasoning_effort"), ({}, None)]:
+                    answer = server.post("/v1/chat/completions", body | more)
+                    self.assertEqual((answer.status, answer.headers.get("x-ignored-fields")), (200, ignored), more)
+                self.assertEqual(server.stop(), 0)
+
     def test_an_end_that_is_a_special_token(self):
         with server_with({"chat_template.jinja": THINKS}) as server:
             asked = chat(server, max_tokens=12, return_token_ids=True)
@@ -377,7 +409,7 @@ class Anthropic(unittest.TestCase):
                              ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"])
             self.assertEqual("".join(e["delta"]["text"] for e in events if e["type"] == "content_block_delta"), text["text"])
             self.assertEqual(events[-2]["delta"]["stop_reason"], "max_tokens")
-            for body, name in [({"max_tokens": None}, "max_tokens"), ({"messages": []}, "messages"), ({"thinking": {"type": "enabled"}}, "thinking"),
+            for body, name in [({"max_tokens": None}, "max_tokens"), ({"messages": []}, "messages"), ({"thinking": {"type": "x"}}, "thinking.type"),
                                ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content[0].type")]:
                 refused = self.ask(server, 400, **body)
                 self.assertEqual((set(refused), refused["type"], set(refused["error"])), ({"type", "error"}, "error", {"type", "message"}))

@@ -98,6 +98,11 @@ def within(place, members):
         return "/v1/completions", {"prompt": KING, "prediction": {"type": "content", "content": "Rain"} | members} | BASE["kCompletions"]
     if place == "kTokenize":
         return "/tokenize", {"inputs": KING} | members
+    if place == "kDetokenize":
+        return "/detokenize", {"tokens": [500, 501]} | members
+    if place in ("kReasoning", "kThinking"):
+        return "/v1/chat/completions", {"messages": [MESSAGE], ("reasoning" if place == "kReasoning" else "thinking"):
+                                        ({} if place == "kReasoning" else {"type": "enabled"}) | members} | BASE["kChat"]
     if place in HEADS:
         return HEADS[place][0], HEADS[place][1] | members
     if place == "kHeadParameters":
@@ -115,6 +120,8 @@ def within(place, members):
         return "/v1/chat/completions", {"messages": turns} | BASE["kChat"]
     tools = {"kTool": {"tools": [TOOL | members]}, "kFunction": {"tools": [{"function": FUNCTION | members}]},
              "kToolChoice": {"tools": [TOOL, OTHER], "tool_choice": {"function": {"name": "look"}} | members},
+             "kAllowedTools": {"tools": [TOOL, OTHER], "tool_choice": {"type": "allowed_tools", "allowed_tools": {
+                 "mode": "required", "tools": [{"type": "function", "function": {"name": "look"}}]} | members}},
              "kChosenFunction": {"tools": [TOOL, OTHER], "tool_choice": {"function": {"name": "look"} | members}},
              "kToolCall": {"messages": [MESSAGE, {"role": "assistant", "tool_calls": [CALL | members]}, MESSAGE]},
              "kCalledFunction": {"messages": [MESSAGE, {"role": "assistant", "tool_calls": [CALL | {"function": CALL["function"] | members}]}, MESSAGE]}}
@@ -225,6 +232,9 @@ def effects(second, second_id, chat_id):
         ("stop", h): (["e"], {"max_tokens": 40}), ("stop_token_ids", h): ([chat_id], {}), ("logit_bias", h): ({str(EOS): 100}, {}),
         ("inputs", "kGenerate"): ("Rain", {}), ("parameters", "kGenerate"): ({"max_new_tokens": 3}, {}),
         ("inputs", "kTokenize"): ("Rain", {}), ("add_special_tokens", "kTokenize"): (False, {}),
+        ("prompt", "kTokenize"): ("Rain", {"inputs": None}), ("content", "kTokenize"): ("Rain", {"inputs": None}),
+        ("with_pieces", "kTokenize"): (True, {"inputs": None, "content": KING}), ("tokens", "kDetokenize"): ([600], {}),
+        ("return_token_strs", "kTokenize"): (True, {"inputs": None, "prompt": KING}),
         ("parse_special", "kTokenize"): (False, {"inputs": "a<|endoftext|>"}),
     }
     for name, value in ADAPTERS_NAMED.items():
@@ -243,7 +253,11 @@ def effects(second, second_id, chat_id):
              ("type", "kFormat"): ("text", {"schema": None}), ("regex", "kFormat"): ("yes!", {"type": "regex", "schema": None}),
              ("pattern", "kFormat"): ("yes!", {"type": "regex", "schema": None}),
              ("grammar", "kFormat"): ('root ::= "yes!"', {"type": "grammar", "schema": None}),
-             ("include_usage", "kStreamOptions"): (False, {})}
+             ("include_usage", "kStreamOptions"): (False, {}), ("continuous_usage_stats", "kStreamOptions"): (True, {}),
+             ("mode", "kAllowedTools"): ("auto", {}), ("tools", "kAllowedTools"): ([{"function": {"name": "listen"}}], {}),
+             ("return", "kFunction"): ({"type": "string"}, {}),
+             ("allowed_tools", "kToolChoice"): ({"mode": "auto", "tools": [{"function": {"name": "look"}}]},
+                                                {"type": "allowed_tools", "function": None})}
     alone = {"messages": [MESSAGE], "inputs": None}
     for place, beside in [("kChat", {}), ("kTemplate", {}), ("kTokenize", alone)]:
         same |= {("messages", place): ([{"role": "user", "content": "Rain"}], {"inputs": None} if beside else {}),
@@ -296,13 +310,20 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            "stream": ([False], "yes"), "stream_options": ([None], {"include_usage": True}), "best_of": ([1], 0),
            "merge_strategy": (["linear"], "ties"), "type": (["text"], "image_url"), "options": ([{"use_cache": True}], {"x": 1}),
            "parallel_tool_calls": ([True, False], "x"), "documents": ([[]], ["x"]), "add_generation_prompt": ([None], "x"),
+           # The template reads no variable of reasoning: test_chat.py has others.
+           "enable_thinking": ([True, False, None], "x"), "think": ([True, False, "low"], 5), "reasoning_effort": (["none", "high"], "loud"),
+           "thinking": ([True, False, {"type": "adaptive"}], 5), "reasoning": ([{"effort": "low", "summary": None}, False], 5),
+           **{(name, "kTokenize"): ([None, False], "x") for name in ["enable_thinking", "think", "reasoning_effort", "thinking", "reasoning"]},
+           "effort": (["low", "none", None], "loud"), "enabled": ([True, False], "x"), ("max_tokens", "kReasoning"): ([100], 0),
+           ("type", "kThinking"): (["enabled", "disabled", "adaptive"], "x"), "budget_tokens": ([1024], 0),
+           "include": ([["reasoning.encrypted_content"], []], ["file_search_call.results"]),
            "reasoning_format": (["auto", "deepseek", "none"], "x"), "separate_reasoning": ([True, False], "x"),
            "include_reasoning": ([True, False], 5), "name": (["ann"], 5), "tool_call_id": (["1"], 5), "reasoning_content": (["x"], 5), "id": (["2"], 5),
            ("role", "kInputItem"): (["user"], "nobody"), ("role", "kTurn"): (["user"], "system"), ("type", "kInputItem"): (["message"], "item_reference"),
            ("type", "kInputPart"): (["input_text", "output_text"], "input_image"), ("type", "kBlock"): (["text"], "image"),
            ("type", "kInputTool"): (["custom"], "bash_20250124"), ("name", "kInputChoice"): ([None], "x"), ("name", "kBlock"): ([None], "x"),
-           ("input", "kBlock"): ([None], {}), ("id", "kBlock"): ([None], "x"), ("thinking", "kBlock"): ([None], "x"), "truncation": (["disabled"], "auto"), "call_id": ([None], "1"),
-           "tool_use_id": ([None], "1"), "is_error": ([None], False), "disable_parallel_tool_use": ([False], "x"),
+           ("input", "kBlock"): ([None], {"a": 1}), ("id", "kBlock"): ([None], "x"), ("thinking", "kBlock"): ([None], "x"), "truncation": (["disabled"], "auto"), "call_id": ([None], "1"),
+           "tool_use_id": ([None], "1"), "is_error": ([None], True), "disable_parallel_tool_use": ([False], "x"),
            ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
            "resumable": ([False], "yes"), "prediction": ([{"type": "content", "content": "Rain"}], {"type": "text", "content": "Rain"}), ("type", "kPrediction"): (["content"], "text"),
            ("content", "kPrediction"): (["It rains.", [{"type": "text", "text": "It rains."}]], 5), "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),

@@ -221,6 +221,55 @@ class Completions(OpenAiTest):
         least = self.complete("The end", model="weather", temperature=0, max_tokens=100, min_tokens=90)
         self.assertGreaterEqual(least["usage"]["completion_tokens"], 90)
 
+    def test_stop_strings_after_the_fewest_tokens(self):
+        asked = dict(temperature=0, max_tokens=40, return_token_ids=True)
+        plain = self.complete(**asked)["choices"][0]
+        word = plain["text"].split()[1]
+        self.assertLess(self.complete(stop=word, **asked)["usage"]["completion_tokens"], 10)
+        for least in [10, 40]:
+            later = self.complete(stop=word, min_tokens=least, **asked)
+            choice, count = later["choices"][0], later["usage"]["completion_tokens"]
+            self.assertEqual(choice["token_ids"], plain["token_ids"][:count])
+            self.assertGreaterEqual(count, least)
+            self.assertTrue(plain["text"].startswith(choice["text"]))
+            self.assertIn(word, choice["text"])
+            chunks = self.openai_stream("/v1/completions", {"prompt": KING, "stop": word, "min_tokens": least} | asked)
+            self.assertEqual(text_of(chunks), choice["text"])
+        plain = self.generate(max_new_tokens=40)["generated_text"]
+        later = self.generate(max_new_tokens=40, stop=[word], min_new_tokens=10, details=True)
+        self.assertGreaterEqual(later["details"]["generated_tokens"], 10)
+        self.assertTrue(plain.startswith(later["generated_text"]))
+        # The template of this server stops at texts, too.
+        chat = self.chat(max_tokens=20, min_tokens=20, temperature=0)
+        self.assertEqual(chat["usage"]["completion_tokens"], 20)
+
+    def test_top_p_of_zero_is_greedy(self):
+        greedy = self.complete(temperature=0, max_tokens=12)["choices"]
+        self.assertEqual(self.complete(top_p=0, max_tokens=12)["choices"], greedy)
+        rest = self.complete(temperature=0, max_tokens=-1, ignore_eos=True)["usage"]
+        self.assertEqual(rest["total_tokens"], 1024)
+
+    def test_tokens_in_the_forms_of_peers(self):
+        placed = self.server.post("/tokenize", {"inputs": KING}).json()
+        ids = [t["id"] for t in placed]
+        vllm = self.server.post("/tokenize", {"model": "tales", "prompt": KING}).json()
+        self.assertEqual(vllm, {"count": len(ids), "max_model_len": 1024, "tokens": ids, "token_strs": None})
+        texts = self.server.post("/tokenize", {"prompt": KING, "return_token_strs": True}).json()["token_strs"]
+        self.assertEqual("".join(texts), KING)
+        self.assertEqual(self.server.post("/tokenize", {"content": KING}).json(), {"tokens": ids})
+        pieces = self.server.post("/tokenize", {"content": "\u00df\U0001f451", "with_pieces": True}).json()["tokens"]
+        spelled = b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode() for p in pieces)
+        self.assertEqual(spelled.decode(), "\u00df\U0001f451")
+        self.assertEqual(self.server.post("/tokenize", {"content": ""}).json(), {"tokens": []})
+        self.assertEqual(self.server.post("/detokenize", {"model": "tales", "tokens": ids}).json(), {"prompt": KING, "content": KING})
+        self.assertEqual(self.server.post("/detokenize", {"tokens": []}).json(), {"prompt": "", "content": ""})
+        for path, body, name in [("/tokenize", {"prompt": KING, "content": KING}, "prompt"), ("/tokenize", {"prompt": KING, "with_pieces": True}, "with_pieces"),
+                                 ("/tokenize", {"inputs": KING, "content": KING}, "content"), ("/tokenize", {"prompt": 5}, "prompt"),
+                                 ("/detokenize", {}, "tokens"), ("/detokenize", {"tokens": [4096]}, "tokens"), ("/detokenize", {"tokens": "x"}, "tokens")]:
+            answer = self.server.post(path, body)
+            self.assertEqual(answer.status, 422, (body, answer))
+            self.assertIn("`%s`" % name, answer.json()["error"])
+
     def test_logit_bias(self):
         ids = [t["id"] for t in self.server.post("/tokenize", {"inputs": KING}).json()]
         self.assertEqual(self.complete(temperature=0, max_tokens=3, logit_bias={str(ids[1]): 100})["choices"][0]["text"], " king" * 3)
@@ -230,6 +279,18 @@ class Completions(OpenAiTest):
 
 
 class Streams(OpenAiTest):
+    def test_usage_in_each_chunk(self):
+        asked = {"max_tokens": 6, "temperature": 0, "n": 2, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        for path, body in [("/v1/completions", {"prompt": KING}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})]:
+            *chunks, last = self.openai_stream(path, asked | body)
+            prompt = last["usage"]["prompt_tokens"]
+            for index in range(2):
+                own = [c["usage"] for c in chunks if c["choices"][0]["index"] == index]
+                counts = [usage["completion_tokens"] for usage in own]
+                self.assertEqual((counts, counts[-1]), (sorted(counts), 6), path)
+                self.assertTrue(all(usage["prompt_tokens"] == prompt and usage["total_tokens"] == prompt + usage["completion_tokens"] for usage in own))
+            self.assertEqual(last["usage"]["completion_tokens"], 12)
+
     def test_completion_chunks(self):
         body = {"prompt": KING, "temperature": 0, "max_tokens": 6}
         chunks = self.openai_stream("/v1/completions", body)
@@ -479,7 +540,7 @@ class Refusals(OpenAiTest):
                  ({"prompt": [-1]}, "prompt"),
                  ({"prompt": [4096]}, "prompt"), ({"prompt": [1.5]}, "prompt"), ({"prompt": None}, "prompt"),
                  ({"prompt": "word " * 1100}, "prompt"),
-                 ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"top_p": 0}, "top_p"),
+                 ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"top_p": -0.1}, "top_p"),
                  ({"top_p": 1.1}, "top_p"),
                  ({"n": 0}, "n"), ({"n": 9}, "n"), ({"n": 129}, "n"), ({"n": 1.5}, "n"), ({"n": True}, "n"), ({"n": "2"}, "n"),
                  ({"stop": 3}, "stop"), ({"stop": [""]}, "stop"), ({"stop": ""}, "stop"), ({"stop": ["a"] * 11}, "stop"),
@@ -492,9 +553,9 @@ class Refusals(OpenAiTest):
                  ({"logit_bias": {"4096": 1}}, "logit_bias"),
                  ({"top_k": 1.5}, "top_k"), ({"min_p": 1.5}, "min_p"), ({"repetition_penalty": 0}, "repetition_penalty"),
                  ({"min_tokens": -1}, "min_tokens"),
-                 ({"min_tokens": 20}, "min_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": -1}, "max_tokens"),
+                 ({"min_tokens": 20}, "min_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": -2}, "max_tokens"),
                  ({"max_tokens": 1022}, "max_tokens"),
-                 ({"max_tokens": 2 ** 63}, "max_tokens"), ({"logprobs": 6}, "logprobs"), ({"logprobs": -1}, "logprobs"),
+                 ({"max_tokens": 2 ** 63}, "max_tokens"), ({"logprobs": 21}, "logprobs"), ({"logprobs": -1}, "logprobs"),
                  ({"logprobs": True}, "logprobs"),
                  ({"echo": 1}, "echo"), ({"suffix": "x"}, "suffix"), ({"best_of": 2}, "best_of"), ({"n": 2, "best_of": 3}, "best_of"),
                  ({"adapter_source": "s3"}, "adapter_source"), ({"model": 3}, "model"),

@@ -1,6 +1,7 @@
 #include "conversation/chat_template.h"
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <map>
 #include <utility>
@@ -59,6 +60,38 @@ std::string text_of(const OrderedJson& message) {
   convert_contents(list, false);
   const auto content = list[0].find("content");
   return content != list[0].end() && content->is_string() ? content->get<std::string>() : std::string();
+}
+
+bool is_word(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
+
+// The length of the word, the text in quotes or the character with which the code begins.
+std::size_t token_length(std::string_view code) {
+  if (code[0] == '\'' || code[0] == '"') {
+    std::size_t end = 1;
+    while (end < code.size() && code[end] != code[0]) end += code[end] == '\\' ? 2 : 1;
+    return std::min(end + 1, code.size());
+  }
+  const auto end = std::find_if_not(code.begin(), code.end(), is_word);
+  return std::max<std::size_t>(1, static_cast<std::size_t>(end - code.begin()));
+}
+
+// Whether a statement or an expression of the Jinja text has the name, not as a member or in quotes.
+bool reads_name(std::string_view jinja, std::string_view name) {
+  bool code = false;
+  char before = ' ';  // the last character that is no space
+  for (std::size_t at = 0; at < jinja.size();) {
+    const std::string_view rest = jinja.substr(at);
+    if (!code || rest.starts_with("%}") || rest.starts_with("}}")) {
+      code = !code && (rest.starts_with("{%") || rest.starts_with("{{"));
+      ++at;
+      continue;
+    }
+    const std::string_view token = rest.substr(0, token_length(rest));
+    if (token == name && before != '.') return true;
+    if (!std::isspace(static_cast<unsigned char>(token[0]))) before = token.back();
+    at += token.size();
+  }
+  return false;
 }
 
 bool is_system(const OrderedJson& message) { return message["role"] == "system" || message["role"] == "developer"; }
@@ -142,6 +175,14 @@ ChatTemplate::Traits ChatTemplate::traits_of(bool tools) const {
   calling["tool_calls"].push_back(calling["tool_calls"][0]);
   if (traits.shows_tool_turns && tried({question, calling, result, result}, listed).empty()) traits.tools.most = 1;
   return traits;
+}
+
+bool ChatTemplate::reads_variable(std::string_view name, bool tools) const {
+  try {
+    return reads_name(model_.choose(tools ? trial_tools() : OrderedJson(nullptr)).source(), name);
+  } catch (const Error&) {  // reported at each request
+    return false;
+  }
 }
 
 AnswerStyle ChatTemplate::style(bool tools) const {

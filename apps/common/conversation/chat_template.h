@@ -52,6 +52,8 @@ class ChatTemplate {
 
   // Tokens that end an answer, and texts where the template closes a turn by no token.
   const tenon::chat::TurnEnd& turn_end() const { return turn_end_; }
+  // Whether the template of conversations with or without tools reads a variable of that name.
+  bool reads_variable(std::string_view name, bool tools) const;
   // How answers are written in conversations with or without tools. No think style where the template has none.
   AnswerStyle style(bool tools) const;
 

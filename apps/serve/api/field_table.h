@@ -53,6 +53,10 @@ enum Place : std::uint64_t {
   kHeadParameters = 1ULL << 38,  // `parameters` of /v1/embeddings, /embed, /classify
   kDocument = 1ULL << 39,        // an element of `documents`
   kPrediction = 1ULL << 40,      // `prediction`
+  kReasoning = 1ULL << 41,       // `reasoning`
+  kThinking = 1ULL << 42,        // `thinking` as an object
+  kDetokenize = 1ULL << 43,      // POST /detokenize
+  kAllowedTools = 1ULL << 44,    // `allowed_tools` of `tool_choice`
   kHeads = kEmbeddings | kEmbed | kClassify | kRerank | kScore,
   kOpenAi = kCompletions | kChat,
   kSampling = kParameters | kOpenAi,

@@ -103,6 +103,33 @@ OrderedJson tokens_json(const Model& model, const std::string& inputs, const std
   return all;
 }
 
+OrderedJson vllm_tokens(const Model& model, const std::vector<tenon::TokenId>& ids, bool with_texts) {
+  OrderedJson texts = nullptr;
+  if (with_texts) texts = OrderedJson::array();
+  for (std::size_t i = 0; with_texts && i < ids.size(); ++i) texts.push_back(text_of(model.tokenizer(), ids[i]));
+  return {{"count", ids.size()},
+          {"max_model_len", model.limits().max_total_tokens},
+          {"tokens", ids},
+          {"token_strs", std::move(texts)}};
+}
+
+// A piece that is no UTF-8 is a list of its bytes.
+OrderedJson llama_cpp_tokens(const tenon::Tokenizer& tokenizer, const std::vector<tenon::TokenId>& ids,
+                             bool with_pieces) {
+  if (!with_pieces) return {{"tokens", ids}};
+  OrderedJson tokens = OrderedJson::array();
+  for (const tenon::TokenId id : ids) {
+    const std::string bytes(tokenizer.bytes(id));
+    OrderedJson piece = bytes;
+    if (tenon::sanitize_utf8(bytes) != bytes) {
+      piece = OrderedJson::array();
+      for (const char c : bytes) piece.push_back(static_cast<unsigned char>(c));
+    }
+    tokens.push_back({{"id", id}, {"piece", std::move(piece)}});
+  }
+  return {{"tokens", std::move(tokens)}};
+}
+
 // The text of a conversation by the model's chat template, as llama.cpp shows it.
 void apply_template(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
   Model& model = serving.taking_model();
@@ -142,7 +169,22 @@ void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response
                                               : tokenizer.encode(request.inputs, request.parse_special);
   const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
   const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
-  answer_json(response, tokens_json(model, request.inputs, ids, before, after));
+  if (request.shape == TokenShape::placed)
+    return answer_json(response, tokens_json(model, request.inputs, ids, before, after));
+  lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
+  answer_json(response, request.shape == TokenShape::vllm ? vllm_tokens(model, ids, request.with_pieces)
+                                                          : llama_cpp_tokens(tokenizer, ids, request.with_pieces));
+}
+
+// vLLM reads `prompt`, llama.cpp `content`.
+void detokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
+  Model& model = serving.taking_model();
+  const auto ticket = enter_as(serving, caller);
+  const DetokenizeRequest request = parse_detokenize(asked.body, model.context());
+  tell_ignored(response, serving, request.ignored);
+  need_tokens(model, request.tokens, "tokens");
+  const std::string text = tenon::sanitize_utf8(model.tokenizer().decode(request.tokens));
+  answer_json(response, {{"prompt", text}, {"content", text}});
 }
 
 }  // namespace
@@ -164,6 +206,7 @@ void add_model_routes(HttpServer& http, Serving& serving) {
     });
   };
   add_reading("/tokenize", tokenize);
+  add_reading("/detokenize", detokenize);
   add_reading("/apply-template", apply_template);
   add_reading("/v1/messages/count_tokens", count_tokens);
   add_plain(http, serving, "GET", "/lora-adapters",

@@ -29,6 +29,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/score", kServeRole, kScore, "PairScores", "", "vLLM: scores of pairs of texts"},
     {"POST", "/v1/score", kServeRole, kScore, "PairScores", "", "the same"},
     {"POST", "/tokenize", kServeRole, kTokenize, "Tokens", "", "the tokens of a text, or of a chat's prompt"},
+    {"POST", "/detokenize", kServeRole, kDetokenize, "Text", "", "vLLM, llama.cpp: the text of tokens"},
     {"POST", "/apply-template", kServeRole, kTemplate, "Prompt", "", "llama.cpp: the prompt of a chat"},
     {"GET", "/info", kEveryRole, 0, "Info", "", "facts and limits of the server"},
     {"GET", "/v1/models", kEveryRole, 0, "Models", "", "the model and its adapters"},

@@ -37,7 +37,7 @@ tenon::Options options_of(const RequestFields& f, const RequestLimits& limits) {
   o.temperature = f.number(
       "temperature", 1, [](double x) { return x >= 0 && x <= 2; }, "must be a number from 0 to 2");
   o.top_p = f.number(
-      "top_p", 1, [](double x) { return x > 0 && x <= 1; }, "must be above 0 and at most 1");
+      "top_p", 1, [](double x) { return x >= 0 && x <= 1; }, "must be a number from 0 to 1");
   const int top_k = f.integer_or("top_k", 0, -1);  // -1 is vLLM's word for all
   o.top_k = top_k < 0 ? 0 : top_k;
   o.min_p = f.number(
@@ -57,6 +57,10 @@ tenon::Options options_of(const RequestFields& f, const RequestLimits& limits) {
   o.cache_salt = f.string("cache_salt").value_or("");
   o.min_new_tokens = f.integer_or("min_tokens", 0, 0);
   take_generation_defaults(f, limits, o);
+  if (o.top_p == 0) {  // the likeliest token alone
+    o.top_p = 1;
+    o.temperature = 0;
+  }
   o.n = f.integer_or("n", 1, 1, limits.max_n);
   o.stop = stop_of(f, limits);
   return o;
@@ -72,6 +76,7 @@ void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequ
   if (!out.stream && !asks_nothing(*f.find("stream_options")))
     f.refuse("stream_options", "is only allowed when `stream` is true");
   out.include_usage = options->boolean("include_usage", false);
+  out.continuous_usage = options->boolean("continuous_usage_stats", false);
 }
 
 // vLLM's answers show the prompt's log-probabilities beside those of the answer.
@@ -139,8 +144,7 @@ void read_sampling_request(const Body& body, const RequestFields& f, const Reque
 
 void read_max_tokens(const RequestFields& f, SamplingRequest& out, bool none_too) {
   out.length_field = f.name_of("max_tokens");
-  const bool endless = out.length_field == "n_predict" || out.length_field == "num_predict";
-  const auto length = f.integer("max_tokens", endless ? -1 : 0, kMaxInt);
+  const auto length = f.integer("max_tokens", -1, kMaxInt);  // -1: what is left, as in llama.cpp and LM Studio
   if (!length || *length < 0) return;
   if (*length == 0 && !none_too) f.refuse("max_tokens", "must be at least 1; 0 needs `echo` on /v1/completions");
   out.max_tokens = static_cast<int>(*length);
@@ -149,7 +153,6 @@ void read_max_tokens(const RequestFields& f, SamplingRequest& out, bool none_too
 void check_min_tokens(const RequestFields& f, const SamplingRequest& request) {
   const int least = request.options.min_new_tokens;
   if (least == 0) return;
-  if (!request.options.stop.empty()) f.refuse("min_tokens", "cannot be combined with `" + f.name_of("stop") + "`");
   if (request.form) f.refuse("min_tokens", "cannot be combined with `" + request.form->field + "`");
   if (least > request.max_tokens.value_or(kMaxInt)) {
     f.refuse("min_tokens", "must be at most `" + request.length_field + "`");

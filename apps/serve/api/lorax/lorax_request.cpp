@@ -100,7 +100,7 @@ void read_lengths(const RequestFields& f, const RequestLimits& limits, GenerateR
   using Integer = std::numeric_limits<std::int64_t>;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::string name = f.name_of("max_new_tokens");
-  const bool endless = name == "n_predict" || name == "num_predict";  // llama.cpp's -1: what is left
+  const bool endless = name != "max_new_tokens";  // -1: what is left, as in llama.cpp and LM Studio
   const auto length = f.integer("max_new_tokens", Integer::min(), most, "must be an integer of 32 bits");
   out.endless = endless && length == -1;
   if (length && !out.endless) {
@@ -115,11 +115,28 @@ void read_lengths(const RequestFields& f, const RequestLimits& limits, GenerateR
 void read_least(const RequestFields& f, GenerateRequest& out) {
   const int least = out.options.min_new_tokens = f.integer_or("min_new_tokens", 0, 0);
   if (least == 0) return;
-  if (!out.stop.empty()) f.refuse("min_new_tokens", "cannot be combined with `" + f.name_of("stop") + "`");
   if (out.form) f.refuse("min_new_tokens", "cannot be combined with `" + out.form->field + "`");
   if (out.max_new_tokens && static_cast<std::uint32_t>(least) > *out.max_new_tokens) {
     f.refuse("min_new_tokens", "must be at most `" + f.name_of("max_new_tokens") + "`");
   }
+}
+
+// The text under `inputs`, vLLM's `prompt` or llama.cpp's `content`, each with the answer of its own server.
+void read_text_to_tokenize(const RequestFields& f, TokenizeRequest& out) {
+  const bool vllm = f.has("prompt"), llama_cpp = f.has("content");
+  if (vllm + llama_cpp + f.has("inputs") > 1)
+    f.refuse(vllm ? "prompt" : "content", "is another name of `inputs` or `content`; keep one of them");
+  if (!vllm && !llama_cpp) {
+    out.inputs = inputs_of(f);
+    return;
+  }
+  out.inputs = *f.string(vllm ? "prompt" : "content");
+  out.shape = vllm ? TokenShape::vllm : TokenShape::llama_cpp;
+  if (llama_cpp) out.add_special_tokens = f.boolean("add_special_tokens", false);
+  const char* const own = vllm ? "return_token_strs" : "with_pieces";
+  const char* const other = vllm ? "with_pieces" : "return_token_strs";
+  if (f.boolean(other, false)) f.refuse(other, std::string("does not go with `") + (vllm ? "prompt`" : "content`"));
+  out.with_pieces = f.boolean(own, false);
 }
 
 // LoRAX: with apply_chat_template, `inputs` is a text that holds a list of messages as JSON.
@@ -196,16 +213,34 @@ TokenizeRequest parse_tokenize(std::string_view text, const RequestContext& cont
                       .add_special_tokens = fields.boolean("add_special_tokens", true),
                       .parse_special = fields.boolean("parse_special", context.parse_special)};
   if (fields.has("messages")) {
-    if (fields.has("inputs")) fields.refuse("messages", "does not go with `inputs`");
+    for (const char* const other : {"inputs", "prompt", "content"})
+      if (fields.has(other)) fields.refuse("messages", std::string("does not go with `") + other + "`");
     for (const char* const name : {"add_special_tokens", "parse_special"})
       if (fields.has(name)) fields.refuse(name, "has no effect beside `messages`: the chat template decides");
     out.conversation = conversation_of(body, fields, unknown);
   } else {
     for (const char* const name :
-         {"tools", "documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"})
+         {"tools", "documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message",
+          "reasoning_effort", "reasoning", "thinking", "think", "enable_thinking"})
       if (const Json* const value = fields.find(name); value && *value != false && !asks_nothing(*value))
         fields.refuse(name, "goes with `messages`");
-    out.inputs = inputs_of(fields);
+    read_text_to_tokenize(fields, out);
+  }
+  for (const char* const pieces : {"with_pieces", "return_token_strs"}) fields.boolean(pieces, true);  // refuses others
+  out.ignored = std::move(unknown.ignored);
+  return out;
+}
+
+DetokenizeRequest parse_detokenize(std::string_view text, const RequestContext& context) {
+  const Body body = parse_body(text);
+  UnknownFields unknown{.lenient = context.lenient};
+  const RequestFields fields(body.json, kDetokenize, unknown);
+  const Json* const list = fields.list("tokens");
+  if (!list) fields.refuse("tokens", "is missing");
+  DetokenizeRequest out;
+  for (const Json& each : *list) {
+    const auto id = fields.check_integer("tokens", each, 0, std::numeric_limits<int>::max(), "must hold ids of tokens");
+    out.tokens.push_back(static_cast<tenon::TokenId>(id));
   }
   out.ignored = std::move(unknown.ignored);
   return out;

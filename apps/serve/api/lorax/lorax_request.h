@@ -43,11 +43,21 @@ struct GenerateRequest {
   std::vector<std::string> ignored = {};  // unknown fields, where the server is lenient
 };
 
+// How the answer lists tokens: with places in the text, or as vLLM or llama.cpp does.
+enum class TokenShape { placed, vllm, llama_cpp };
+
 struct TokenizeRequest {
   std::string inputs;
   std::optional<tenon::chat::Conversation> conversation = {};  // whose prompt is asked for, instead of `inputs`
   bool add_special_tokens = true;
   bool parse_special = true;
+  TokenShape shape = TokenShape::placed;
+  bool with_pieces = false;  // where the shape may do without them
+  std::vector<std::string> ignored = {};
+};
+
+struct DetokenizeRequest {
+  std::vector<tenon::TokenId> tokens;  // at least 0, and not compared with the vocabulary
   std::vector<std::string> ignored = {};
 };
 
@@ -58,5 +68,6 @@ enum class Streaming { as_asked, never, always };
 GenerateRequest parse_generate(std::string_view body, const RequestContext& context,
                                Streaming streaming = Streaming::as_asked);
 TokenizeRequest parse_tokenize(std::string_view body, const RequestContext& context);
+DetokenizeRequest parse_detokenize(std::string_view body, const RequestContext& context);
 
 }  // namespace serve

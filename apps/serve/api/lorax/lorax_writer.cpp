@@ -79,7 +79,8 @@ std::string LoraxWriter::reason_of(const Sequence& sequence, const Event& event)
   if (sequence.count == terms_.max_new_tokens) return "length";
   if (ends(event.token)) return "eos_token";
   const auto stops = [&](const std::string& stop) { return sequence.text.ends_with(stop); };
-  if (std::any_of(request_.stop.begin(), request_.stop.end(), stops)) return "stop_sequence";
+  const bool may_stop = sequence.count > request_.options.min_new_tokens;
+  if (may_stop && std::any_of(request_.stop.begin(), request_.stop.end(), stops)) return "stop_sequence";
   return event.final ? "eos_token" : "";  // a schema is complete: the end is all that may come
 }
 

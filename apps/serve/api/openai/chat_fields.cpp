@@ -97,11 +97,13 @@ OrderedJson message_of(const Json& value, const OrderedJson& ordered, const std:
   OrderedJson out = OrderedJson::object();
   for (const auto& [key, each] : ordered.items()) {
     if (each.is_null() && key != "content") continue;
-    if (key == "content")
+    if (key == message.name_of("reasoning_content"))
+      out["reasoning_content"] = each;
+    else if (key == "content")
       out[key] = content;
     else if (key == "tool_calls" && !each.empty())
       out[key] = calls_of(*calls, each, path + ".tool_calls", unknown);
-    else if (key == "role" || key == "name" || key == "tool_call_id" || key == "reasoning_content")
+    else if (key == "role" || key == "name" || key == "tool_call_id")
       out[key] = each;
   }
   if (!out.contains("content")) out["content"] = content;
@@ -126,6 +128,8 @@ FunctionTool function_of(const Json& tool, const std::string& path, const Ordere
   if (!name) function->refuse("name", "is missing");
   if (!program::is_function_name(*name)) function->refuse("name", program::kFunctionName);
   function->string("description");
+  if (const Json* const returned = function->find("return"); returned && !returned->is_object())
+    function->refuse_type("return", "an object", *returned);
   const Json* const parameters = function->find("parameters");
   if (parameters && !parameters->is_object()) function->refuse_type("parameters", "an object", *parameters);
   if (parameters && !allows_object(*parameters)) {
@@ -153,9 +157,30 @@ std::vector<FunctionTool> functions_of(const RequestFields& f, const OrderedJson
   return functions;
 }
 
+// OpenAI's {"type": "allowed_tools"}: some of the functions, by a mode. The template is told of all of them.
+void choose_allowed(const RequestFields& f, const RequestFields& choice, ToolChoice& out, UnknownFields& unknown) {
+  const auto allowed = choice.object("allowed_tools", kAllowedTools, unknown);
+  const Json* const list = allowed ? allowed->list("tools") : nullptr;
+  if (!list || list->empty()) f.refuse("tool_choice", "needs an `allowed_tools.tools` that is not empty");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const RequestFields tool((*list)[i], kToolChoice, unknown, element("tool_choice.allowed_tools.tools", i));
+    need_function_type(tool);
+    const auto function = tool.object("function", kChosenFunction, unknown);
+    const auto name = function ? function->string("name") : std::nullopt;
+    if (!name) tool.refuse("function", "needs a `name`");
+    if (std::none_of(out.functions.begin(), out.functions.end(), [&](const auto& each) { return each.name == *name; }))
+      f.refuse("tool_choice", "allows `" + shown(*name) + "`, which is not among `tools`");
+    names.insert(*name);
+  }
+  std::erase_if(out.functions, [&](const FunctionTool& each) { return !names.contains(each.name); });
+  const std::string mode = allowed->string("mode").value_or("");
+  if ((mode != "auto" && mode != "required") || !out.choose(mode))
+    allowed->refuse("mode", "must be \"auto\" or \"required\"");
+}
+
 // The function that an object names.
-std::string chosen_function(const RequestFields& f, UnknownFields& unknown) {
-  const RequestFields choice = *f.object("tool_choice", kToolChoice, unknown);
+std::string chosen_function(const RequestFields& f, const RequestFields& choice, UnknownFields& unknown) {
   need_function_type(choice);
   const auto function = choice.object("function", kChosenFunction, unknown);
   const auto name = function ? function->string("name") : std::nullopt;
@@ -179,7 +204,8 @@ OrderedJson messages_of(const RequestFields& f, const std::string& key, const Or
   return messages;
 }
 
-tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& f, UnknownFields& unknown) {
+tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& f, UnknownFields& unknown,
+                                          ReasoningWish* wish) {
   const OrderedJson ordered = body.ordered();
   const auto written = [&](const char* key) {
     const auto found = ordered.find(key);
@@ -203,6 +229,11 @@ tenon::chat::Conversation conversation_of(const Body& body, const RequestFields&
          {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template"})
       if (kwargs->contains(own)) f.refuse("chat_template_kwargs", std::string("must not hold `") + own + "`");
   }
+  const ReasoningWish reasoning = reasoning_wish_of(f, unknown);
+  const OrderedJson variables = reasoning.variables();
+  for (const auto& [name, value] : variables.items())
+    if (!out.kwargs.contains(name)) out.kwargs[name] = value;
+  if (wish) *wish = reasoning;
   out.continue_final_message = f.boolean("continue_final_message", false);
   out.add_generation_prompt = f.boolean("add_generation_prompt", !out.continue_final_message);
   if (out.continue_final_message && out.add_generation_prompt)
@@ -215,7 +246,13 @@ ToolChoice tool_choice_of(const RequestFields& f, tenon::chat::Conversation& con
   out.functions = functions_of(f, conversation.tools, unknown);
   const Json* const choice = f.find("tool_choice");
   if (choice && choice->is_object()) {
-    const std::string named = chosen_function(f, unknown);
+    const RequestFields object = *f.object("tool_choice", kToolChoice, unknown);
+    if (object.string("type").value_or("") == "allowed_tools") {
+      choose_allowed(f, object, out, unknown);
+      return out;
+    }
+    if (object.has("allowed_tools")) object.refuse("allowed_tools", "goes with `type` \"allowed_tools\"");
+    const std::string named = chosen_function(f, object, unknown);
     if (!out.choose_function(named))
       f.refuse("tool_choice", "names `" + shown(named) + "`, which is not among `tools`");
   } else {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "serve/api/body.h"
+#include "serve/api/openai/reasoning_fields.h"
 #include "serve/api/request_fields.h"
 #include "serve/chat.h"
 #include "tenon/chat/template.h"
@@ -17,8 +18,10 @@ namespace serve {
 tenon::OrderedJson messages_of(const RequestFields& fields, const std::string& key, const tenon::OrderedJson& ordered,
                                UnknownFields& unknown);
 
-// `messages`, `tools`, `documents`, `chat_template_kwargs`, `add_generation_prompt` and `continue_final_message`.
-tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& fields, UnknownFields& unknown);
+// `messages`, `tools`, `documents`, `chat_template_kwargs`, `add_generation_prompt`, `continue_final_message` and the
+// reasoning, whose variables are among the kwargs. `wish`: the latter, where it is not null.
+tenon::chat::Conversation conversation_of(const Body& body, const RequestFields& fields, UnknownFields& unknown,
+                                          ReasoningWish* wish = nullptr);
 
 // `tools`, `tool_choice` and `parallel_tool_calls`. The conversation's tools are dropped where none may be called.
 ToolChoice tool_choice_of(const RequestFields& fields, tenon::chat::Conversation& conversation, UnknownFields& unknown);

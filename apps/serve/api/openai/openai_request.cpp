@@ -107,7 +107,7 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
   if (out.truncate_to_fit) out.truncate = longest_prompt(out.max_tokens, context.limits);
   check_min_tokens(f, out);
   const Json* const logprobs = f.find("logprobs");
-  if (logprobs && *logprobs != false) out.logprobs = f.integer_or("logprobs", 0, 0, 5);
+  if (logprobs && *logprobs != false) out.logprobs = f.integer_or("logprobs", 0, 0, context.limits.max_alternatives);
   if (out.logprobs) out.options.top_logprobs = *out.logprobs;
   if (out.logprobs && out.echo) out.options.prompt_logprobs = std::max(out.options.prompt_logprobs, *out.logprobs);
   out.ignored = std::move(unknown.ignored);
@@ -120,7 +120,7 @@ ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   const RequestFields f(body.json, kChat, unknown);
   ChatRequest out;
   read_sampling_request(body, f, context, unknown, out);
-  out.conversation = conversation_of(body, f, unknown);
+  out.conversation = conversation_of(body, f, unknown, &out.reasoning);
   out.tools = tool_choice_of(f, out.conversation, unknown);
   read_reasoning(f, out);
   out.prediction = prediction_of(f, unknown);

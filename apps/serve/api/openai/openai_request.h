@@ -24,6 +24,7 @@ struct SamplingRequest {
   bool stream = false;
   bool resumable = false;  // the stream can be continued after a cut
   bool include_usage = false;
+  bool continuous_usage = false;            // in each chunk, as vLLM has it
   std::optional<int> max_tokens;            // none: what is left beside the prompt; 0: only the prompt is scored
   std::string length_field = "max_tokens";  // what the client calls it
   std::string prompt_field = "prompt";      // what the client calls that
@@ -48,6 +49,7 @@ struct CompletionRequest : SamplingRequest {
 struct ChatRequest : SamplingRequest {
   tenon::chat::Conversation conversation;
   ToolChoice tools;
+  ReasoningWish reasoning;
   bool tells_reasoning = true;  // apart from the text
   bool shows_reasoning = true;  // at all, where it is apart
   bool logprobs = false;

@@ -190,6 +190,10 @@ void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, 
   if (terms_.chat && terms_.return_token_ids && !ids) chunk["prompt_token_ids"] = prompt_of(index);
   chunk["choices"] = OrderedJson::array({std::move(choice)});
   if (terms_.include_usage) chunk["usage"] = nullptr;
+  if (terms_.include_usage && terms_.continuous_usage) {
+    const int tokens = ids ? choices_[static_cast<std::size_t>(index)].tokens : 0;  // the role has none
+    chunk["usage"] = usage_so_far(index, tokens);
+  }
   streamed_ += sse(one_line(chunk));
 }
 
@@ -345,6 +349,12 @@ Usage OpenAiWriter::usage() const {
   for (const auto& prompt : terms_.prompts) usage.prompt_tokens += static_cast<int>(prompt.size());
   for (const Choice& choice : choices_) usage.generated_tokens += choice.tokens;
   return usage;
+}
+
+// vLLM's: of one choice, with its prompt.
+OrderedJson OpenAiWriter::usage_so_far(int index, int tokens) const {
+  const int prompt = static_cast<int>(prompt_of(index).size());
+  return {{"prompt_tokens", prompt}, {"completion_tokens", tokens}, {"total_tokens", prompt + tokens}};
 }
 
 OrderedJson OpenAiWriter::usage_json() const {

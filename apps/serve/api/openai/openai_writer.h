@@ -26,6 +26,7 @@ class OpenAiWriter final : public Writer {
     std::vector<std::string> echoes = {};  // by prompt, what stands before the answers; empty: nothing
     int n = 1;                             // answers to each prompt
     bool stream = false, include_usage = false;
+    bool continuous_usage = false;  // with include_usage: in each chunk, of its choice
     bool logprobs = false;
     int alternatives = 0;                     // to each token of an echoed prompt
     std::optional<int> prompt_logprobs = {};  // alternatives to each token of a prompt, in vLLM's form; none: not asked
@@ -108,6 +109,7 @@ class OpenAiWriter final : public Writer {
   const std::shared_ptr<const tenon::Scores>& found_scores(int index) const;
   const tenon::Scores& scores_of(int index) const;
   tenon::OrderedJson usage_json() const;
+  tenon::OrderedJson usage_so_far(int index, int tokens) const;
   const std::string& echo_of(int index) const { return terms_.echoes[static_cast<std::size_t>(index / terms_.n)]; }
 
   const Terms terms_;

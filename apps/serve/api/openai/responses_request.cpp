@@ -61,6 +61,11 @@ class ChatOfResponses {
     const std::string truncation = own.string("truncation").value_or("disabled");
     if (truncation != "disabled")
       own.refuse("truncation", "must be \"disabled\": a prompt that is too long is refused");
+    for (const std::string& each : own.strings("include")) {
+      if (each == "reasoning.encrypted_content") continue;  // the answer has the reasoning as text
+      own.refuse("include", "\"" + shown(each) + "\" is not supported" +
+                                (each == "message.output_text.logprobs" ? "; use /v1/chat/completions" : ""));
+    }
   }
 
   OrderedJson written(const char* key) const {
@@ -261,7 +266,7 @@ ResponsesRequest parse_responses(std::string_view text, const RequestContext& co
        {std::pair("instructions", &out.instructions), std::pair("tools", &out.tools),
         std::pair("tool_choice", &out.tool_choice), std::pair("text", &out.text), std::pair("metadata", &out.metadata),
         std::pair("max_output_tokens", &out.max_output_tokens), std::pair("temperature", &out.temperature),
-        std::pair("top_p", &out.top_p)})
+        std::pair("top_p", &out.top_p), std::pair("reasoning", &out.reasoning)})
     if (ordered.contains(key)) *member = ordered[key];
   return out;
 }

@@ -10,7 +10,7 @@ namespace serve {
 struct ResponsesRequest {
   ChatRequest chat;
   // The answer repeats these as the client wrote them; null where absent.
-  tenon::OrderedJson instructions, tools, tool_choice, text, metadata, max_output_tokens, temperature, top_p;
+  tenon::OrderedJson instructions, tools, tool_choice, text, metadata, max_output_tokens, temperature, top_p, reasoning;
 };
 
 // The body as one of /v1/chat/completions, and what the answer repeats of it. Fields that both routes have are the

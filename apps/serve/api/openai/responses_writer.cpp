@@ -149,6 +149,7 @@ OrderedJson ResponsesWriter::response() const {
                      {"output", std::move(output)},
                      {"parallel_tool_calls", request.chat.tools.parallel},
                      {"previous_response_id", nullptr},
+                     {"reasoning", or_else(request.reasoning, {{"effort", nullptr}, {"summary", nullptr}})},
                      {"store", false},
                      {"temperature", or_else(request.temperature, 1.0)},
                      {"text", or_else(request.text, {{"format", OrderedJson{{"type", "text"}}}})},

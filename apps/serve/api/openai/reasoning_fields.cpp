@@ -1,0 +1,117 @@
+#include "serve/api/openai/reasoning_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+
+#include "serve/api/api_error.h"
+
+namespace serve {
+namespace {
+
+using tenon::Json;
+
+constexpr std::array<std::string_view, 7> kEfforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+constexpr const char* kEffortsNeeded = R"(must be "none", "minimal", "low", "medium", "high", "xhigh" or "max")";
+
+class WishReader {
+ public:
+  WishReader(const RequestFields& fields, UnknownFields& unknown) : fields_(fields), unknown_(unknown) {}
+
+  ReasoningWish read() {
+    if (asks("enable_thinking")) turn("enable_thinking", fields_.boolean("enable_thinking", true));
+    if (asks("think")) {
+      if (fields_.find("think")->is_string())
+        take_effort(fields_, "think", "think");
+      else
+        turn("think", fields_.boolean("think", true));
+    }
+    if (asks("thinking")) read_thinking();
+    if (asks("reasoning_effort")) take_effort(fields_, "reasoning_effort", "reasoning_effort");
+    if (asks("reasoning")) read_reasoning_object();
+    return wish_;
+  }
+
+ private:
+  bool asks(const char* key) const {
+    const Json* const value = fields_.find(key);
+    return value && !asks_nothing(*value);
+  }
+
+  void note(const char* field) {
+    if (wish_.fields.empty() || wish_.fields.back() != field) wish_.fields.emplace_back(field);
+  }
+
+  [[noreturn]] void refuse_difference(const char* field) const {
+    fields_.refuse(field, "and `" + wish_.fields.front() + "` say different things of the reasoning; keep one of them");
+  }
+
+  void turn(const char* field, bool on) {
+    if (wish_.on.value_or(on) != on) refuse_difference(field);
+    wish_.on = on;
+    note(field);
+  }
+
+  // `field`: the member of the request that holds it.
+  void take_effort(const RequestFields& in, const char* key, const char* field) {
+    const std::string effort = in.string(key).value_or("");
+    if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) in.refuse(key, kEffortsNeeded);
+    if (wish_.effort.value_or(effort) != effort) refuse_difference(field);
+    turn(field, effort != "none");
+    wish_.effort = effort;
+  }
+
+  void take_budget(const RequestFields& in, const char* key) {
+    if (const auto budget = in.integer(key, 1, std::numeric_limits<int>::max())) wish_.budget = *budget;
+  }
+
+  // Anthropic's, which DeepSeek and others have, too; or true and false.
+  void read_thinking() {
+    if (!fields_.find("thinking")->is_object()) {
+      if (!fields_.find("thinking")->is_boolean())
+        fields_.refuse_type("thinking", "true, false or an object", *fields_.find("thinking"));
+      return turn("thinking", fields_.boolean("thinking", true));
+    }
+    const RequestFields thinking = *fields_.object("thinking", kThinking, unknown_);
+    const std::string type = thinking.string("type").value_or("");
+    if (type != "enabled" && type != "adaptive" && type != "disabled")
+      thinking.refuse("type", R"(must be "enabled", "adaptive" or "disabled")");
+    turn("thinking", type != "disabled");
+    take_budget(thinking, "budget_tokens");
+  }
+
+  // OpenAI's of /v1/responses and OpenRouter's of chats; or true and false.
+  void read_reasoning_object() {
+    if (fields_.find("reasoning")->is_boolean()) return turn("reasoning", fields_.boolean("reasoning", true));
+    const RequestFields reasoning = *fields_.object("reasoning", kReasoning, unknown_);
+    if (reasoning.has("enabled")) turn("reasoning", reasoning.boolean("enabled", true));
+    if (reasoning.has("effort")) take_effort(reasoning, "effort", "reasoning");
+    take_budget(reasoning, "max_tokens");
+    if (wish_.budget) turn("reasoning", wish_.on.value_or(true));
+  }
+
+  const RequestFields& fields_;
+  UnknownFields& unknown_;
+  ReasoningWish wish_;
+};
+
+}  // namespace
+
+tenon::OrderedJson ReasoningWish::variables() const {
+  tenon::OrderedJson variables = tenon::OrderedJson::object();
+  for (const char* const name : {"enable_thinking", "thinking"})
+    if (on) variables[name] = *on;
+  if (effort) variables["reasoning_effort"] = *effort;
+  if (on == false)
+    variables["thinking_budget"] = 0;
+  else if (budget)
+    variables["thinking_budget"] = *budget;
+  return variables;
+}
+
+ReasoningWish reasoning_wish_of(const RequestFields& fields, UnknownFields& unknown) {
+  return WishReader(fields, unknown).read();
+}
+
+}  // namespace serve
