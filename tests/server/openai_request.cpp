@@ -103,7 +103,9 @@ BOOST_AUTO_TEST_CASE(every_shared_field_is_read_on_both_routes) {
 BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
   check_each("temperature", {"-1", "-0.5", "2.5", "1e39", "true", R"("1")", "[]", "{}"});
   check_each("top_p", {"-1", "2", "true", R"("1")"});
-  BOOST_TEST((with(R"("top_p": 0)").options.temperature == 0 && with(R"("top_p": 0)").options.top_p == 1));  // greedy
+  const tenon::Options greedy = chat_with(R"("top_p": 0)").options;
+  BOOST_TEST((greedy.temperature == 0 && greedy.top_p == 1));
+  check_completion(completion_body(R"("top_p": 0)"), "top_p");
   check_each("top_k", {"-2", "2147483648", "1.5", "12.0", "true", R"("1")"});
   check_each("min_p", {"-0.1", "1.1", "false"});
   check_each("repetition_penalty", {"0", "-1", "1e39", "{}"});
@@ -537,7 +539,9 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
     BOOST_TEST(chat_with(field).length_field == name);
   }
   for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "max_output_tokens"})
-    BOOST_TEST(!with('"' + std::string(name) + "\": -1").max_tokens.has_value(), name);  // what is left
+    BOOST_TEST(!chat_with('"' + std::string(name) + "\": -1").max_tokens.has_value(), name);  // what is left
+  BOOST_TEST(!with(R"("n_predict": -1)").max_tokens.has_value());
+  check_completion(completion_body(R"("max_tokens": -1)"), "max_tokens");
   check_both(R"("max_completion_tokens": 5, "max_tokens": 6)", "max_tokens");
   BOOST_TEST(with(R"("stop_sequences": ["a"])").options.stop == (std::vector<std::string>{"a"}));
   BOOST_TEST(with(R"("min_new_tokens": 3)").options.min_new_tokens == 3);

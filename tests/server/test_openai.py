@@ -244,9 +244,9 @@ class Completions(OpenAiTest):
         self.assertEqual(chat["usage"]["completion_tokens"], 20)
 
     def test_top_p_of_zero_is_greedy(self):
-        greedy = self.complete(temperature=0, max_tokens=12)["choices"]
-        self.assertEqual(self.complete(top_p=0, max_tokens=12)["choices"], greedy)
-        rest = self.complete(temperature=0, max_tokens=-1, ignore_eos=True)["usage"]
+        greedy = self.chat(temperature=0, max_tokens=12)["choices"]
+        self.assertEqual(self.chat(top_p=0, max_tokens=12)["choices"], greedy)
+        rest = self.complete(temperature=0, n_predict=-1, max_tokens=None, ignore_eos=True)["usage"]
         self.assertEqual(rest["total_tokens"], 1024)
 
     def test_tokens_in_the_forms_of_peers(self):
@@ -540,7 +540,7 @@ class Refusals(OpenAiTest):
                  ({"prompt": [-1]}, "prompt"),
                  ({"prompt": [4096]}, "prompt"), ({"prompt": [1.5]}, "prompt"), ({"prompt": None}, "prompt"),
                  ({"prompt": "word " * 1100}, "prompt"),
-                 ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"top_p": -0.1}, "top_p"),
+                 ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"top_p": 0}, "top_p"),
                  ({"top_p": 1.1}, "top_p"),
                  ({"n": 0}, "n"), ({"n": 9}, "n"), ({"n": 129}, "n"), ({"n": 1.5}, "n"), ({"n": True}, "n"), ({"n": "2"}, "n"),
                  ({"stop": 3}, "stop"), ({"stop": [""]}, "stop"), ({"stop": ""}, "stop"), ({"stop": ["a"] * 11}, "stop"),
@@ -553,7 +553,7 @@ class Refusals(OpenAiTest):
                  ({"logit_bias": {"4096": 1}}, "logit_bias"),
                  ({"top_k": 1.5}, "top_k"), ({"min_p": 1.5}, "min_p"), ({"repetition_penalty": 0}, "repetition_penalty"),
                  ({"min_tokens": -1}, "min_tokens"),
-                 ({"min_tokens": 20}, "min_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": -2}, "max_tokens"),
+                 ({"min_tokens": 20}, "min_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": -1}, "max_tokens"),
                  ({"max_tokens": 1022}, "max_tokens"),
                  ({"max_tokens": 2 ** 63}, "max_tokens"), ({"logprobs": 21}, "logprobs"), ({"logprobs": -1}, "logprobs"),
                  ({"logprobs": True}, "logprobs"),

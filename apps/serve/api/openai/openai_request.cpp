@@ -59,6 +59,15 @@ std::vector<Prompt> prompts_of(const RequestFields& f) {
   return prompts;
 }
 
+// Values that chats take and completions refuse: an empty nucleus, and a length of -1 by other names than llama.cpp's.
+void refuse_values_of_chats(const RequestFields& f) {
+  if (const Json* const top_p = f.find("top_p"); top_p && *top_p == 0)
+    f.refuse("top_p", "must be above 0 and at most 1");
+  const std::string length = f.name_of("max_tokens");
+  if (length != "n_predict" && length != "num_predict" && f.has("max_tokens") && *f.find("max_tokens") < 0)
+    f.refuse_type("max_tokens", "an integer of at least 0", *f.find("max_tokens"));
+}
+
 // What a completion may ask elsewhere, and here may not.
 void check_best_of(const RequestFields& f, int n) {
   const std::string needed = "must be absent or equal to `n`, which is " + std::to_string(n);
@@ -102,6 +111,7 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
   }
   check_best_of(f, n);
   out.prediction = prediction_of(f, unknown);
+  refuse_values_of_chats(f);
   read_max_tokens(f, out, out.echo);
   if (!f.has("max_tokens")) out.max_tokens = 16;
   if (out.truncate_to_fit) out.truncate = longest_prompt(out.max_tokens, context.limits);
