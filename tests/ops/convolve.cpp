@@ -25,10 +25,10 @@ struct Problem {
   Matrix weights;        // [n, taps]
   std::vector<float> bias;
 
-  Problem(int heads, int head_dim, int taps)
+  Problem(int heads, int head_dim, int tap_count)
       : shape{.layers = 2, .heads = heads + 1, .head_dim = head_dim, .positions = kLength},
         n(2 * heads * head_dim),
-        taps(taps),
+        taps(tap_count),
         inputs(random_matrix(kSequences * kLength, n, 1, n + 3)),
         gates(random_matrix(kSequences * kLength, n, 2, n + 5)),
         weights(random_matrix(n, taps, 3, taps)),
