@@ -267,7 +267,7 @@ CodedMatrices coded_matrices(const tenon::Checkpoint& checkpoint) {
 
 // Says what memory the weights of a quantised file take in the format of the options, if a narrower one fits them.
 void say_if_widened(const ModelOptions& options, const tenon::ModelFiles& files) {
-  if (files.random) return;
+  if (files.random || options.weights_given || !tenon::weight_code_of(files).empty()) return;
   constexpr double kMostBitsOfInt4 = 5.6, kWorthwhile = 1.5;  // Q5_0 has 5.5 bits
   const CodedMatrices coded = coded_matrices(*files.tensors);
   if (coded.bits == 0) return;
@@ -288,10 +288,7 @@ void say_if_widened(const ModelOptions& options, const tenon::ModelFiles& files)
 ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& files) {
   if (options.weights_given) return options;
   const std::string stored = tenon::weight_code_of(files);
-  if (stored.empty()) {
-    say_if_widened(options, files);
-    return options;
-  }
+  if (stored.empty()) return options;
   const std::string type = model_type(files);
   ModelOptions as_stored = options;
   as_stored.weights = stored;
@@ -327,23 +324,25 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                                     .guests = options.guests,
                                     .token_budget = options.token_budget,
                                     .max_wait_ms = options.max_wait_ms};
-  return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
-                             .lora = lora_of(options.lora),
-                             .adapters = adapters_of(options),
-                             .merged = options.merged,
-                             .threads = options.threads,
-                             .batch = options.batch,
-                             .token_budget = options.token_budget,
-                             .cache_tokens = options.cache_tokens,
-                             .positions = options.positions,
-                             .prefix_reuse = options.prefix_reuse,
-                             .guesses = options.draft != "none" && can_draft,
-                             .guesses_from_others = options.draft == "suffix",
-                             .takes_all_guesses = options.takes_all_guesses,
-                             .cache_kind = find_cache(*entry, wanted.cache, wanted.block)->kind,
-                             .cache_element = element_of(options.kv),
-                             .direct_attention = options.attention == "direct",
-                             .on_step = options.on_step});
+  auto engine = entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
+                                    .lora = lora_of(options.lora),
+                                    .adapters = adapters_of(options),
+                                    .merged = options.merged,
+                                    .threads = options.threads,
+                                    .batch = options.batch,
+                                    .token_budget = options.token_budget,
+                                    .cache_tokens = options.cache_tokens,
+                                    .positions = options.positions,
+                                    .prefix_reuse = options.prefix_reuse,
+                                    .guesses = options.draft != "none" && can_draft,
+                                    .guesses_from_others = options.draft == "suffix",
+                                    .takes_all_guesses = options.takes_all_guesses,
+                                    .cache_kind = find_cache(*entry, wanted.cache, wanted.block)->kind,
+                                    .cache_element = element_of(options.kv),
+                                    .direct_attention = options.attention == "direct",
+                                    .on_step = options.on_step});
+  say_if_widened(options, files);  // not before the file is known to load
+  return engine;
 }
 
 int thread_count(const ModelOptions& options) {

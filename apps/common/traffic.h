@@ -30,7 +30,7 @@ class Traffic {
     return static_cast<double>(count_.matrix_bytes + count_.vector_bytes +
                                (approximation_bytes_ > 0 ? approximation_bytes_ : count_.head_bytes)) +
            step.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) +
-           step.sequences * seen(step.context) * kv_bytes_;
+           step.sequences * kv_bytes(step.context);
   }
 
   // Operations of the matrix products, two per multiply-add. Attention is left out, since it is small at these lengths.
@@ -41,6 +41,16 @@ class Traffic {
   }
 
  private:
+  // A short convolution reads as many positions as it has taps, and attention as many heads as it has.
+  double kv_bytes(double context) const {
+    if (config_.conv_layers.empty()) return seen(context) * kv_bytes_;
+    const tenon::KvShape kv = config_.kv();
+    const auto convolutions =
+        static_cast<double>(std::count(config_.conv_layers.begin(), config_.conv_layers.end(), true));
+    const double of_head = kv_bytes_ / kv.layers / kv.heads;  // bytes of a position, in one layer
+    return of_head * ((kv.layers - convolutions) * config_.kv_heads * seen(context) +
+                      convolutions * config_.conv_heads() * std::min<double>(context, config_.conv_taps));
+  }
   double seen(double context) const { return config_.window > 0 ? std::min<double>(context, config_.window) : context; }
 
   tenon::ModelConfig config_;

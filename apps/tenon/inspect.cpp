@@ -71,6 +71,10 @@ std::string describe_attention(const tenon::ModelConfig& c) {
   if (c.position_kind == tenon::PositionKind::rotary) text += describe_rotary(c.rotary);
   text += formatted("; keys and values in %d head%s", c.kv_heads, c.kv_heads == 1 ? "" : "s");
   if (c.window > 0) text += ", window of " + with_commas(static_cast<unsigned>(c.window));
+  if (c.query_growth != 0) text += formatted("; queries grow each %d positions", c.query_period);
+  if (const auto count = std::count(c.conv_layers.begin(), c.conv_layers.end(), true); count > 0)
+    text += formatted("\n             short convolutions over %d positions in %d layers, in %d heads of the cache",
+                      c.conv_taps, static_cast<int>(count), c.kv().heads);
   return text + "\n";
 }
 

@@ -48,6 +48,27 @@ ModelConfig rounded_falcon() {
   return c;
 }
 
+// Short convolutions first and last, and in the middle; queries that grow; norms after the rotation.
+ModelConfig newer(int shape) {
+  const char* const types[] = {"lfm2", "lfm2", "ministral3", "hunyuan_v1_dense"};
+  ModelConfig c = shape == 11 ? small(llama_like(types[1]), 4, 4, 10) : small(llama_like(types[shape - 10]), 4, 1, 18);
+  c.norm_epsilon = 1e-5f;
+  if (shape <= 11) {
+    c.layers = 3;
+    c.hidden = c.heads * c.head_dim;
+    c.conv_layers = shape == 10 ? std::vector<bool>{true, false, true} : std::vector<bool>{false, true, false};
+    c.conv_taps = shape == 10 ? 3 : 5;
+    c.conv_bias = shape == 11;
+  }
+  if (shape == 12) {
+    c.query_growth = 0.3f;
+    c.query_period = 37;
+    c.window = 60;
+  }
+  if (shape == 13) c.norms_after_rotation = c.head_norms = true;
+  return c;
+}
+
 ModelConfig of_shape(int shape) {
   if (shape == 0) return small(GptBigCode::starcoder(), 6, 1, 10);
   if (shape == 1) {
@@ -84,9 +105,10 @@ ModelConfig of_shape(int shape) {
     c.expert_gate = {Activation::silu, 7.0f, 1.702f};
     return c;
   }
-  return shape == 8 ? narrow_opt() : rounded_falcon();
+  if (shape == 8) return narrow_opt();
+  return shape == 9 ? rounded_falcon() : newer(shape);
 }
-constexpr int kFamilyShapes = 10;
+constexpr int kFamilyShapes = 14;
 
 std::unique_ptr<AnyEngine> make_family(const Setup& s) {
   using Model = AnyFamily<>;

@@ -76,6 +76,7 @@ BOOST_AUTO_TEST_CASE(intermediate_size_is_adjusted_as_the_class_does) {
   BOOST_TEST(read(config({{"block_ffn_dim_multiplier", 1.3}})).inner == 80);      // 68.9
   BOOST_TEST(read(config({{"block_ffn_dim_multiplier", nullptr}})).inner == 53);  // no multiple either
   BOOST_TEST(read(config({{"block_auto_adjust_ff_dim", false}})).inner == 80);
+  BOOST_TEST(read(config({{"block_auto_adjust_ff_dim", nullptr}})).inner == 80);
   BOOST_TEST(read(config({{"block_ff_dim", 120}})).inner == 80);  // the older name wins
   refused(config({{"block_ffn_dim_multiplier", 1e9}}), "block_ffn_dim_multiplier");
   refused(config({{"intermediate_size", 1}, {"block_ffn_dim_multiplier", nullptr}}), "intermediate_size");
@@ -88,6 +89,9 @@ BOOST_AUTO_TEST_CASE(older_names_of_fields_win) {
   BOOST_TEST(!read(both).tied_head);
   BOOST_TEST(read(config()).rotary.theta == 1e6);
   BOOST_TEST(read(config()).tied_head);
+  BOOST_TEST(!read(config({{"tie_embedding", nullptr}, {"tie_word_embeddings", true}})).tied_head);
+  BOOST_TEST((read(config({{"hidden_act", "mish"}})).activation == Activation::silu));  // no field changes it
+  refused(config({{"conv_L_cache", 5000}}), "conv_L_cache");
 }
 
 BOOST_AUTO_TEST_CASE(the_cache_holds_what_a_convolution_reads) {
@@ -105,6 +109,15 @@ BOOST_AUTO_TEST_CASE(configurations_with_other_layers_than_the_tensors_are_refus
   other.conv_layers = {};
   BOOST_CHECK_THROW(check_switches(Lfm2::tensors(c), other), Error);
   BOOST_CHECK_THROW(check_switches(Lfm2::tensors(other), c), Error);
+  const auto refused_with = [&](const auto& change) {
+    ModelConfig wrong = c;
+    change(wrong);
+    BOOST_CHECK_THROW(check_switches(Lfm2::tensors(c), wrong), Error);
+  };
+  refused_with([](ModelConfig& m) { m.conv_layers.pop_back(); });
+  refused_with([](ModelConfig& m) { m.conv_taps = 0; });
+  refused_with([](ModelConfig& m) { m.window = 2; });
+  refused_with([](ModelConfig& m) { m.heads = m.kv_heads = 3; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

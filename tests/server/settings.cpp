@@ -221,10 +221,13 @@ BOOST_AUTO_TEST_CASE(a_model_may_stand_without_its_flag) {
 }
 
 BOOST_AUTO_TEST_CASE(variables_that_name_no_flag_are_told) {
-  BOOST_TEST(parsed({}).unknown_variables.empty());
+  const std::vector<std::string> before = parsed({}).unknown_variables;  // of the environment of this test
   const Variable wrong("TENON_MAX_NN", "4"), right("TENON_MAX_N", "4"), no_ui("TENON_NO_UI", ""),
       test("TENON_TEST_A", "4"), kubernetes("TENON_PORT_80_TCP", "tcp://10.0.0.1:80");
-  BOOST_TEST((parsed({}).unknown_variables == std::vector<std::string>{"TENON_MAX_NN"}));
+  std::vector<std::string> more = parsed({}).unknown_variables;
+  BOOST_TEST(std::erase_if(more, [&](const auto& each) { return std::ranges::count(before, each) > 0; }) ==
+             before.size());
+  BOOST_TEST((more == std::vector<std::string>{"TENON_MAX_NN"}));
 }
 
 BOOST_AUTO_TEST_CASE(cache_tokens_are_told_in_whole_blocks) {

@@ -144,6 +144,11 @@ TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) 
   need(has_kind(spec.final_norm), "norm_kind", "whose norms have a bias (layer) or none (rms)");
   need(spec.position_table.none() == (c.position_kind != PositionKind::learned), "position_kind",
        "which has a table of positions or none");
+  need(c.conv_layers.empty() || c.conv_layers.size() == spec.layers.size(), "conv_layers", "which names each layer");
+  need(c.conv_layers.empty() || (c.conv_taps >= 1 && (c.window == 0 || c.conv_taps <= c.window)), "conv_taps",
+       "whose short convolutions read at least one position, and none before the window of the cache");
+  need(c.conv_layers.empty() || (2 * c.conv_heads() * c.head_dim == c.hidden && c.query_width() == c.hidden), "heads",
+       "whose heads are even beside short convolutions, and together as wide as `hidden`");
   for (std::size_t l = 0; l < spec.layers.size(); ++l) {
     const auto& layer = spec.layers[l];
     need(layer.conv_weight.none() != c.is_convolution(static_cast<int>(l)), "conv_layers",

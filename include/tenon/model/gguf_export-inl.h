@@ -178,7 +178,8 @@ class GgufPlanner {
         {"attention.clamp_kqv", c_.qkv_bound},
         {"attention.temperature_scale", c_.query_growth},
         // Read as mscale_all_dim, beside an mscale of 1.
-        {"rope.scaling.yarn_log_multiplier", c_.rotary.angle_scale == 1},
+        {"rope.scaling.yarn_log_multiplier",
+         c_.rotary.scaling == RotaryScaling::yarn && c_.rotary.angle_scale == 1 ? 1.0 : 0.0},
         {"attention.max_alibi_bias", 8.0}};
     for (const auto& [name, value] : numbers)
       if (key == name) return field.needed || value != 0 ? Json(value) : Json();

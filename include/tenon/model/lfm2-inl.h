@@ -10,9 +10,11 @@
 
 namespace tenon::detail {
 
+inline constexpr int kMostTaps = 4096;  // a thread holds the inputs of so many positions
+
 // The width of the MLP: intermediate_size is that of an MLP without a gate, unless block_auto_adjust_ff_dim is false.
 TENON_INLINE int adjusted_inner(const Fields& fields, int inner) {
-  if (!fields.boolean("block_auto_adjust_ff_dim", true)) return inner;
+  if (!fields.flag("block_auto_adjust_ff_dim", true)) return inner;
   inner = static_cast<int>(2LL * inner / 3);
   if (fields.has("block_ffn_dim_multiplier") || !fields.json().contains("block_ffn_dim_multiplier")) {
     const int multiple = fields.positive_int("block_multiple_of", 256);
@@ -85,14 +87,14 @@ TENON_INLINE ModelConfig Lfm2::configure(const ConfigFile& file) {
                                         .epsilon = 1e-5,
                                         .epsilon_name = "norm_eps",
                                         .inner_name = name_of("block_ff_dim", "intermediate_size"),
+                                        .activation_name = nullptr,
                                         .rotary = {.theta = 1e6, .theta_name = name_of("theta", "rope_theta")}});
   check_architectures(fields, {"Lfm2ForCausalLM", "Lfm2Model"});
-  c.activation = Activation::silu;  // no field changes it
-  if (fields.has("tie_embedding") && c.language_head) c.tied_head = fields.boolean("tie_embedding", true);
+  if (fields.json().contains("tie_embedding") && c.language_head) c.tied_head = fields.flag("tie_embedding", true);
   c.inner = detail::adjusted_inner(fields, c.inner);
   c.conv_layers = detail::convolution_layers(fields, c.layers);
   if (c.conv_layers.empty()) return c;
-  c.conv_taps = fields.positive_int("conv_L_cache", 3);
+  c.conv_taps = fields.integer("conv_L_cache", 1, detail::kMostTaps, 3);
   c.conv_bias = fields.boolean("conv_bias", false);
   if (std::find(c.conv_layers.begin(), c.conv_layers.end(), false) == c.conv_layers.end())
     fields.refuse("layer_types", "must have a full_attention layer, as in transformers");

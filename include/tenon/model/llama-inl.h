@@ -50,7 +50,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
   if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);
   c.norm_epsilon = static_cast<float>(fields.positive(defaults.epsilon_name, defaults.epsilon));
-  c.activation = activation_field(fields, defaults.activation_name, defaults.activation);
+  if (defaults.activation_name) c.activation = activation_field(fields, defaults.activation_name, defaults.activation);
   c.tied_head = file.ties_head(defaults.tied_head);
   special_tokens(file, c, defaults.tokens);
   return c;

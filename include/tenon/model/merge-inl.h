@@ -164,9 +164,16 @@ class MergePlanner {
   using Flags = std::vector<std::pair<std::string, bool>>;
   MergeModel with_flags(const Flags& flags) const { return read_(files_.config->with(flags)); }
 
+  // The fields that untie the head. LFM2's older name of the field wins where the file has it.
+  Flags untying_flags() const {
+    Flags flags = {{"tie_word_embeddings", false}};
+    if (files_.config->fields().json().contains("tie_embedding")) flags.emplace_back("tie_embedding", false);
+    return flags;
+  }
+
   // Name of the head's tensor in a checkpoint that is not tied; empty: the family has none.
   std::string untied_head() const {
-    const MergeModel untied = with_flags({{"tie_word_embeddings", false}});
+    const MergeModel untied = with_flags(untying_flags());
     return untied.config.tied_head || untied.spec.head.parts.empty() ? "" : untied.spec.head.parts.front().name;
   }
 
@@ -189,14 +196,16 @@ class MergePlanner {
     head.plan.name = name;
     if (std::erase(plan_.left_out, name) == 0) plan_.added.push_back(name);
     plan_.tensors.push_back(std::move(head));
-    plan_.flags.emplace_back("tie_word_embeddings", false);
+    for (const auto& flag : untying_flags()) plan_.flags.push_back(flag);
   }
 
   // Turns on a field of config.json that gives the model the biases. The other biases that it then has are zeros.
   void add_missing_biases() {
     if (missing_biases_.empty()) return;
-    const std::initializer_list<Flags> choices = {
-        {{"attention_bias", true}}, {{"mlp_bias", true}}, {{"attention_bias", true}, {"mlp_bias", true}}};
+    const std::initializer_list<Flags> choices = {{{"attention_bias", true}},
+                                                  {{"mlp_bias", true}},
+                                                  {{"attention_bias", true}, {"mlp_bias", true}},
+                                                  {{"conv_bias", true}}};
     for (const Flags& choice : choices) {
       Flags flags = plan_.flags;
       flags.insert(flags.end(), choice.begin(), choice.end());
