@@ -253,6 +253,27 @@ BOOST_AUTO_TEST_CASE(reasons_in_loraxs_order) {
   BOOST_TEST(reason({300, 301}, 5, true) == "eos_token");
 }
 
+// A token without text, such as half a character, does not find the stop string of a token that was exempt from it.
+BOOST_AUTO_TEST_CASE(lorax_looks_for_stop_strings_in_the_text_of_each_token) {
+  GenerateRequest request;
+  request.details = true;
+  request.stop = {" the"};
+  request.options.min_new_tokens = 2;
+  const TokenId the = tokenizer().encode(" the").front();
+  const auto tokens_until = [&](const std::vector<Event>& events) {
+    LoraxWriter writer(request, tokenizer(), {.input = {5}, .max_new_tokens = 5, .ends = {end_of_text()}});
+    const Json details = whole(writer, events)["details"];
+    return std::pair(details["tokens"].size(), details["finish_reason"].get<std::string>());
+  };
+  std::vector<Event> events;
+  for (const char* const text : {" the", " the", "", "\ufffd", "a"}) events.push_back({.token = the, .text = text});
+  events.back().final = true;
+  events.push_back({.kind = Event::Kind::finished, .last = true});
+  BOOST_TEST((tokens_until(events) == std::pair(std::size_t{5}, std::string("length"))));
+  events[2].text = " the";
+  BOOST_TEST((tokens_until(events) == std::pair(std::size_t{3}, std::string("stop_sequence"))));
+}
+
 namespace {
 
 MessagesWriter messages(std::vector<std::string> stops, std::size_t client_stops, bool stream, AnswerStyle style = {},
@@ -318,6 +339,26 @@ BOOST_AUTO_TEST_CASE(messages_name_the_stop_sequence_that_ended_them) {
   }
   BOOST_TEST(by_client > 100);
   BOOST_TEST(by_template > 100);
+}
+
+// The text of an answer of min_tokens may end as a stop sequence does.
+BOOST_AUTO_TEST_CASE(messages_keep_a_stop_sequence_that_was_not_looked_for) {
+  const auto message = [&](TokenId last, const std::string& text, tenon::FinishReason reason) {
+    MessagesWriter writer({.id = "x", .model = "m", .stops = {"II"}, .client_stops = 1, .ends = {end_of_text()}});
+    return whole(writer, {{.token = 40, .text = "I"},
+                          {.token = last, .final = true, .text = text},
+                          {.kind = Event::Kind::finished, .last = true, .reason = reason}});
+  };
+  const Json length = message(40, "II", tenon::FinishReason::length);
+  BOOST_TEST(length["content"][0]["text"] == "III");
+  BOOST_TEST(length["stop_reason"] == "max_tokens");
+  BOOST_TEST(length["stop_sequence"].is_null());
+  const Json end = message(end_of_text(), "II", tenon::FinishReason::stop);  // held back until the end of text
+  BOOST_TEST(end["content"][0]["text"] == "III");
+  BOOST_TEST(end["stop_reason"] == "end_turn");
+  const Json stopped = message(40, "II", tenon::FinishReason::stop);
+  BOOST_TEST(stopped["content"][0]["text"] == "I");
+  BOOST_TEST(stopped["stop_sequence"] == "II");
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_is_cut_is_no_reason_to_call) {

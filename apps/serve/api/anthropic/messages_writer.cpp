@@ -17,10 +17,18 @@ MessagesWriter::MessagesWriter(Terms terms) : terms_(std::move(terms)), reader_(
 void MessagesWriter::take(const Event& event) {
   refuse_failed(event, Dialect::anthropic);
   const bool ended = event.kind == Event::Kind::finished;
-  if (!ended) {
-    ++tokens_;
+  if (!ended) ++tokens_;
+  if (event.kind == Event::Kind::token && event.final) {  // the next event says whether a stop sequence ended it
+    last_text_ = event.text;
+    stop_may_end_ = std::find(terms_.ends.begin(), terms_.ends.end(), event.token) == terms_.ends.end();
+    return;
   }
-  for (const AnswerPart& part : reader_.push(without_stop(event))) read(part);
+  if (ended && last_text_) {
+    const bool stopped = stop_may_end_ && event.reason == tenon::FinishReason::stop;
+    const std::string text = *std::exchange(last_text_, std::nullopt);
+    for (const AnswerPart& part : reader_.push(stopped ? without_stop(text) : text)) read(part);
+  }
+  for (const AnswerPart& part : reader_.push(event.text)) read(part);
   if (!ended) return;
   for (const AnswerPart& part : reader_.finish()) read(part);
   end_block();
@@ -31,11 +39,9 @@ void MessagesWriter::take(const Event& event) {
   send("message_stop", OrderedJson::object());
 }
 
-// A stop ends the text of the last token, and no other text contains one. Of several that end there, the longest began
+// The stop ends the text of the last token. Of several that end there, the longest began
 // first: that is the one that was found.
-std::string MessagesWriter::without_stop(const Event& event) {
-  std::string text = event.text;
-  if (!event.final) return text;
+std::string MessagesWriter::without_stop(std::string text) {
   const std::vector<std::string>& stops = terms_.stops;
   const std::string* found = nullptr;
   for (const std::string& stop : stops)

@@ -23,7 +23,8 @@ class MessagesWriter final : public Writer {
     // Options::include_stop, so that the text tells which of them came.
     std::vector<std::string> stops = {};
     std::size_t client_stops = 0;
-    bool keeps_stop = false;  // the text of the stop is a part of the answer
+    bool keeps_stop = false;                // the text of the stop is a part of the answer
+    std::vector<tenon::TokenId> ends = {};  // tokens that end an answer; no stop ends one of them
   };
 
   explicit MessagesWriter(Terms terms);
@@ -43,7 +44,7 @@ class MessagesWriter final : public Writer {
     std::string text, name, id;  // call: the arguments
   };
 
-  std::string without_stop(const tenon::Event& event);
+  std::string without_stop(std::string text);
   const char* reason_of(const tenon::Event& event) const;
   void read(const AnswerPart& part);
   void begin(const AnswerPart& part);
@@ -58,8 +59,10 @@ class MessagesWriter final : public Writer {
   std::vector<Block> blocks_;
   bool open_ = false;  // the last block is being written
   int tokens_ = 0;
-  const char* reason_ = nullptr;          // null: being written
-  std::optional<std::string> stop_ = {};  // the client's stop sequence that ended the answer
+  const char* reason_ = nullptr;               // null: being written
+  std::optional<std::string> stop_ = {};       // the client's stop sequence that ended the answer
+  std::optional<std::string> last_text_ = {};  // of the final token, until the event of the end
+  bool stop_may_end_ = false;                  // the final token is none of Terms::ends
   std::string streamed_;
 };
 

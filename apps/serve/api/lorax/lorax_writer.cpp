@@ -51,7 +51,7 @@ void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
   if (in_text) sequence.text += text;
   sequence.logprob += static_cast<double>(event.logprob);
   ++sequence.count;
-  sequence.reason = reason_of(sequence, event);
+  sequence.reason = reason_of(sequence, event, /*adds_text=*/in_text && !text.empty());
   const bool last = !sequence.reason.empty();
   if (last) --open_;
   if (!request_.stream) {
@@ -74,12 +74,13 @@ void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
   streamed_ += sse(one_line(out));
 }
 
-// In LoRAX's order: the length first, then the end of text, then a stop string at the end of the text so far.
-std::string LoraxWriter::reason_of(const Sequence& sequence, const Event& event) const {
+// In LoRAX's order: the length first, then the end of text, then a stop string at the end of the text so far. A token
+// without text finds none: the text before it was searched already, or was exempt by min_new_tokens.
+std::string LoraxWriter::reason_of(const Sequence& sequence, const Event& event, bool adds_text) const {
   if (sequence.count == terms_.max_new_tokens) return "length";
   if (ends(event.token)) return "eos_token";
   const auto stops = [&](const std::string& stop) { return sequence.text.ends_with(stop); };
-  const bool may_stop = sequence.count > request_.options.min_new_tokens;
+  const bool may_stop = adds_text && sequence.count > request_.options.min_new_tokens;
   if (may_stop && std::any_of(request_.stop.begin(), request_.stop.end(), stops)) return "stop_sequence";
   return event.final ? "eos_token" : "";  // a schema is complete: the end is all that may come
 }

@@ -48,7 +48,7 @@ class LoraxWriter final : public Writer {
   void take_token(Sequence& sequence, const tenon::Event& event);
   tenon::OrderedJson token_json(tenon::TokenId id, const std::string& text, float logprob) const;
   tenon::OrderedJson top_tokens(const tenon::Event& event) const;
-  std::string reason_of(const Sequence& sequence, const tenon::Event& event) const;
+  std::string reason_of(const Sequence& sequence, const tenon::Event& event, bool adds_text) const;
   bool ends(tenon::TokenId token) const;
   std::string full_text(const Sequence& sequence) const;
   tenon::OrderedJson seed_of(const Sequence& sequence) const;

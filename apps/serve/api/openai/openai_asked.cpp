@@ -191,7 +191,8 @@ Asked messages_asked(Model& model, std::string_view body, const AnswerIdentity& 
                             .style = std::move(style),
                             .stops = made.common.options.stop,
                             .client_stops = request.options.stop.size(),
-                            .keeps_stop = request.options.include_stop});
+                            .keeps_stop = request.options.include_stop,
+                            .ends = ends_of(model, made.common.options)});
   return std::move(made.asked);
 }
 
