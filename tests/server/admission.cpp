@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(waits_fit_the_load) {
   std::vector<Admission::Ticket> held;
   for (int i = 0; i < 4; ++i, now += 2s) held.push_back(std::move(*admission.enter(1)));
   // Ages of 8, 6, 4 and 2 s: a request takes 10 s, and a place becomes free every 2.5 s, the first in 2 s.
-  for (const int wait : {2, 5, 7, 10, 12}) BOOST_TEST(admission.retry_after() == wait);
+  for (int turn = 0; turn < 100; ++turn)
+    for (const int wait : {2, 5, 7, 10}) BOOST_TEST(admission.retry_after() == wait);  // four places, no promise beyond
   now += 100s;
   BOOST_TEST(admission.retry_after() <= 60);
   for (int i = 0; i < 1000; ++i) BOOST_TEST(admission.retry_after() <= 60);

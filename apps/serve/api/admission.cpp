@@ -17,9 +17,11 @@ std::optional<Admission::Ticket> Admission::enter(int client, const Share& share
   if (all_.requests >= limits_.requests + (guest ? limits_.guests : 0)) return std::nullopt;
   const bool hoards = !guest && clients_.size() > 1 && use->second.requests >= (limits_.requests + 1) / 2;
   if (hoards && limits_.requests - all_.requests <= limits_.requests / 4) return std::nullopt;
-  ++clients_[client].requests;
+  std::list<tenon::TimePoint> begin{now_()};
+  Use& own = clients_[client];  // last of what may throw: no count is raised before
+  ++own.requests;
   ++all_.requests;
-  begins_.push_back(now_());
+  begins_.splice(begins_.end(), begin);
   begins_sum_ += begins_.back() - epoch_;
   return Ticket(*this, client, share, std::prev(begins_.end()));
 }
@@ -53,10 +55,10 @@ bool Admission::add(int client, const Share& share, const Work& work) {
 // oldest request has run for D. A request is on average half done, so D is at least twice the mean age: this covers
 // requests that are longer than those before them. If none has ended since the oldest began, nothing is known about
 // this load: then D is at least four times the mean age, and the wait at least 2 s, so that a client with two retries
-// waits long enough in the second. The estimate looks ahead by four turnovers at most: one client that asks again and
-// again shall not keep others away for longer.
+// waits long enough in the second. Refused clients get the places in turn, and the first place after the last one: the
+// work under way frees no more than N. So one client that asks again and again cannot delay others by more than D.
 int Admission::retry_after() {
-  constexpr double kLongest = 60, kTurnovers = 4;
+  constexpr double kLongest = 60;
   std::lock_guard lock(mutex_);
   if (begins_.empty()) return 1;
   const tenon::TimePoint now = now_();
@@ -65,8 +67,10 @@ int Admission::retry_after() {
   const bool is_current = last_end_ >= begins_.front();
   const Seconds duration = std::max(duration_, (is_current ? 2 : 4) * mean_age);
   const Seconds first = std::max(Seconds(is_current ? 0 : 2), duration - Seconds(now - begins_.front()));
-  const Seconds next = Seconds(promised_ - now) + duration / count;  // after the place of the latest refused client
-  const Seconds wait = std::min({std::max(first, next), first + kTurnovers * duration, Seconds(kLongest)});
+  const Seconds last = std::min(first + (count - 0.5) * duration / count, Seconds(kLongest));
+  Seconds next = Seconds(promised_ - now) + duration / count;  // after the place of the latest refused client
+  if (next > last) next = first;
+  const Seconds wait = std::min(std::max(first, next), Seconds(kLongest));
   promised_ = now + std::chrono::duration_cast<tenon::Clock::duration>(wait);
   return static_cast<int>(std::clamp(std::ceil(wait.count()), 1.0, kLongest));
 }
