@@ -134,6 +134,18 @@ class Strict(ServerTest):
         choice = {"type": "function", "name": "f"}
         self.responses("tool_choice.foo", tools=tools, tool_choice=choice | {"foo": 1})
         self.said("/v1/responses", {"input": "a", "tools": tools, "tool_choice": choice, "max_output_tokens": 40}, 200)
+        allowed = {"type": "allowed_tools", "mode": "auto", "tools": [choice]}
+        self.said("/v1/responses", {"input": "a", "tools": tools, "tool_choice": allowed, "max_output_tokens": 4}, 200)
+        for name, members in [("mode", {"mode": "none"}), ("foo", {"foo": 1}), ("tools", {"tools": []}), ("tools[0].name", {"tools": [{"type": "function"}]}),
+                              ("tools[0].type", {"tools": [{"type": "mcp"}]}), ("tools[0].foo", {"tools": [choice | {"foo": 1}]})]:
+            self.responses("tool_choice." + name, tools=tools, tool_choice=allowed | members)
+        self.responses("tool_choice", tools=tools, tool_choice=allowed | {"tools": [{"type": "function", "name": "g"}]})
+
+    def test_a_length_without_a_bound_is_no_word_of_these_routes(self):
+        self.responses("max_output_tokens", max_output_tokens=-1)
+        for length in [-1, 0]:
+            error = self.said("/v1/messages", {"messages": [{"role": "user", "content": "a"}], "max_tokens": length}, 400)
+            self.assertIn("`max_tokens`", error.text())
 
     def test_errors_name_the_routes_own_fields(self):
         user, tools = {"role": "user", "content": "a"}, [{"type": "function", "name": "f"}, {"type": "function", "name": "a b"}]

@@ -8,6 +8,7 @@
 #include "serve/api/body.h"
 #include "serve/api/field_names.h"
 #include "serve/api/request_fields.h"
+#include "serve/text.h"
 
 namespace serve {
 namespace {
@@ -47,6 +48,7 @@ class ChatOfMessages {
     }
     RequestFields(members, kMessages, unknown_);  // refuses by the table
     if (writes && !fields_.has("max_tokens")) fields_.refuse("max_tokens", "is missing");
+    if (fields_.has("max_tokens")) fields_.integer("max_tokens", 1, kMaxInt);
     if (fields_.has("system")) push({{"role", "system"}, {"content", text_of(fields_, "system", "system")}}, "system");
     const Json* const list = fields_.list("messages");
     if (!list || list->empty()) fields_.refuse("messages", "must be a list that is not empty");

@@ -8,6 +8,7 @@
 #include "serve/api/body.h"
 #include "serve/api/field_names.h"
 #include "serve/api/request_fields.h"
+#include "serve/text.h"
 
 namespace serve {
 namespace {
@@ -30,8 +31,9 @@ class ChatOfResponses {
     for (std::size_t i = 0; tools && i < tools->size(); ++i)
       names.emplace_back(item_path("tools", i) + ".function", item_path("tools", i));
     for (std::size_t i = 0; i < origins_.size(); ++i) names.emplace_back(item_path("messages", i), origins_[i]);
-    for (const auto& [chats, own] : {std::pair("messages", "input"), std::pair("response_format", "text.format"),
-                                     std::pair("json_schema.schema", "schema")})
+    for (const auto& [chats, own] :
+         {std::pair("messages", "input"), std::pair("tool_choice.allowed_tools", "tool_choice"),
+          std::pair("response_format", "text.format"), std::pair("json_schema.schema", "schema")})
       names.emplace_back(chats, own);
     return names;
   }
@@ -41,6 +43,7 @@ class ChatOfResponses {
     for (const auto& [key, value] : ordered_.items())
       if (!find_field(key, kResponses)) chat[key] = value;
     refuse_kept_state();
+    if (fields_.has("max_output_tokens")) fields_.integer("max_output_tokens", 1, kMaxInt);
     read_input();
     chat["messages"] = std::move(messages_);
     const auto take = [&](const char* name, OrderedJson value) {
@@ -215,12 +218,38 @@ class ChatOfResponses {
     const Json* const choice = fields_.find("tool_choice");
     if (!choice || !choice->is_object()) return written("tool_choice");
     const RequestFields f(*choice, "tool_choice");
+    if (f.string("type").value_or("") == "allowed_tools") return allowed_tools(*choice);
     Json named = *choice;
     named.erase("type");
     RequestFields(named, kChosenFunction, unknown_, "tool_choice");  // refuses members that nobody knows
     if (f.string("type").value_or("") != "function" || !f.string("name"))
-      fields_.refuse("tool_choice", "must be a word or name a function");
+      fields_.refuse("tool_choice", "must be a word, name a function, or have `type` \"allowed_tools\"");
     return {{"type", "function"}, {"function", OrderedJson{{"name", *f.string("name")}}}};
+  }
+
+  // {"type": "allowed_tools", "mode", "tools": [{"type": "function", "name"}]}
+  OrderedJson allowed_tools(const Json& choice) {
+    Json members = choice;
+    members.erase("type");
+    const RequestFields allowed(members, kAllowedTools, unknown_, "tool_choice");
+    const Json* const list = allowed.list("tools");
+    if (!list || list->empty()) allowed.refuse("tools", "must list at least one function");
+    OrderedJson tools = OrderedJson::array();
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string path = item_path("tool_choice.tools", i);
+      const RequestFields any((*list)[i], path);
+      const std::string type = any.string("type").value_or("");
+      if (type != "function") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"function\"");
+      Json named = (*list)[i];
+      named.erase("type");
+      const RequestFields tool(named, kChosenFunction, unknown_, path);
+      const auto name = tool.string("name");
+      if (!name) tool.refuse("name", "is missing");
+      tools.push_back({{"type", "function"}, {"function", OrderedJson{{"name", *name}}}});
+    }
+    OrderedJson out = {{"tools", std::move(tools)}};
+    if (const Json* const mode = allowed.find("mode")) out["mode"] = OrderedJson(*mode);
+    return {{"type", "allowed_tools"}, {"allowed_tools", std::move(out)}};
   }
 
   // text: {"format": {"type": "json_schema", "name", "schema", "strict"}}
