@@ -15,6 +15,7 @@
 #include "serve/settings_flags.h"
 #include "serve/text.h"
 #include "tenon/io/file.h"
+#include "tenon/model/hub.h"
 #include "tenon/version.h"
 
 namespace serve {
@@ -58,21 +59,22 @@ class FileBelowEnvironment : public CLI::ConfigTOML {
   const CLI::App& app_;
 };
 
-void add_model_flags(CLI::App& app, ModelOptions& o) {
+// `folder`: the model that stands without its flag.
+void add_model_flags(CLI::App& app, ModelOptions& o, std::string& folder) {
   Flags flags(app, "Model and engine");
-  CLI::Option* const model =
-      flags.text("--model", o.model, "DIR",
-                 "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model");
+  flags.text("--model", o.model, "DIR",
+             "folder of a checkpoint, a GGUF file, or org/name in the hub cache; without it, the default model");
   // Without its value in errors: it may be a key whose flag is missing.
   const auto is_model = [](const std::string& text) -> std::string {
     std::error_code ignored;
-    return std::filesystem::exists(text, ignored) ? ""
-                                                  : "an argument is neither a flag nor a model's folder or file; "
-                                                    "each value stands behind its flag, as in --model DIR";
+    const bool is_hub_name = tenon::is_hub_name(text) && text.find('/') != text.npos;
+    return is_hub_name || std::filesystem::exists(text, ignored)
+               ? ""
+               : "an argument is neither a flag nor a model's folder, file or org/name; "
+                 "each value stands behind its flag, as in --model DIR";
   };
-  app.add_option("DIR", o.model, "as --model DIR")
+  app.add_option("DIR", folder, "as --model DIR")
       ->check(CLI::Validator(is_model, ""))
-      ->excludes(model)
       ->configurable(false)
       ->option_text(" ");
   flags
@@ -291,8 +293,17 @@ void check_variables(const CLI::App& app) {
       refuse_flag(option->get_envname(), "is set to a value that " + option->get_name() + " does not take");
 }
 
+// A model on the command line overrides that of the variable or the file, with its flag or without it.
+void choose_model(const std::string& folder, int argc, char** argv, ModelOptions& o) {
+  if (folder.empty()) return;
+  const auto is_flag = [](std::string_view word) { return word == "--model" || word.starts_with("--model="); };
+  if (std::any_of(argv + 1, argv + argc, is_flag))
+    refuse_flag("--model", "a model stands on the command line without its flag, too: keep one of them");
+  o.model = folder;
+}
+
 // TENON_... that names no flag, such as a misspelled one. Left out are those of scripts and tests, and those that
-// Kubernetes makes for a service of the name tenon.
+// Kubernetes makes for a service of the name tenon or tenon-serve.
 std::vector<std::string> unknown_variables(const CLI::App& app) {
   std::set<std::string> known = {"TENON_CONFIG"};
   for (const CLI::Option* option : app.get_options())
@@ -302,7 +313,8 @@ std::vector<std::string> unknown_variables(const CLI::App& app) {
     const std::string_view line(*each);
     const std::string name(line.substr(0, line.find('=')));
     if (!name.starts_with("TENON_") || known.contains(name)) continue;
-    constexpr const char* kOthers[] = {"TENON_TEST_", "TENON_BUILD_", "TENON_PORT_", "TENON_SERVICE_"};
+    constexpr const char* kOthers[] = {"TENON_TEST_",    "TENON_BUILD_",     "TENON_PORT_",
+                                       "TENON_SERVICE_", "TENON_SERVE_PORT", "TENON_SERVE_SERVICE_"};
     const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
     if (std::none_of(std::begin(kOthers), std::end(kOthers), begins)) unknown.push_back(tenon::printable(name, 60));
   }
@@ -411,7 +423,8 @@ Settings parse_settings(int argc, char** argv) {
   config->option_text("FILE");
   app.get_help_ptr()->configurable(false);
   add_server_flags(app, settings);
-  add_model_flags(app, settings.model);
+  std::string folder;
+  add_model_flags(app, settings.model, folder);
   add_adapter_flags(app, settings);
   add_limit_flags(app, settings);
   add_key_flags(app, settings);
@@ -419,6 +432,7 @@ Settings parse_settings(int argc, char** argv) {
 
   parse(app, argc, argv);
   check_variables(app);
+  choose_model(folder, argc, argv, settings.model);
   settings.unknown_variables = unknown_variables(app);
   // CLI11 leaves out a default file that is not there; one that somebody named is needed.
   if (is_set("TENON_CONFIG") && config->count() == 0) refuse_flag("--config", std::string("cannot read ") + named);

@@ -217,13 +217,25 @@ BOOST_AUTO_TEST_CASE(a_model_may_stand_without_its_flag) {
   const Folder folder;
   BOOST_TEST(parsed({folder.path.string(), "--port", "80"}).model.model == folder.path.string());
   BOOST_TEST(has(refusal({(folder.path / "gone").string()}), "each value stands behind its flag, as in --model DIR"));
-  BOOST_TEST(refusal({folder.path.string(), "--model", folder.path.string()}) != "accepted");
+  BOOST_TEST(parsed({"org/name"}).model.model == "org/name");  // of the hub cache
+  BOOST_TEST(has(refusal({"a-secret"}), "neither a flag nor a model's"));
+  for (const std::vector<std::string>& both :
+       {std::vector<std::string>{folder.path.string(), "--model", "a"}, {"--model=a", folder.path.string()}})
+    BOOST_TEST(has(refusal(both), "--model: a model stands on the command line without its flag, too"));
+  const Variable model("TENON_MODEL", "other");
+  BOOST_TEST(parsed({}).model.model == "other");
+  BOOST_TEST(parsed({folder.path.string()}).model.model == folder.path.string());
+  std::ofstream(folder.path / "set.toml") << "model = \"other\"\n";
+  const Variable none("TENON_MODEL", "");
+  BOOST_TEST(parsed({folder.path.string(), "--config", (folder.path / "set.toml").string()}).model.model ==
+             folder.path.string());
 }
 
 BOOST_AUTO_TEST_CASE(variables_that_name_no_flag_are_told) {
   const std::vector<std::string> before = parsed({}).unknown_variables;  // of the environment of this test
   const Variable wrong("TENON_MAX_NN", "4"), right("TENON_MAX_N", "4"), no_ui("TENON_NO_UI", ""),
-      test("TENON_TEST_A", "4"), kubernetes("TENON_PORT_80_TCP", "tcp://10.0.0.1:80");
+      test("TENON_TEST_A", "4"), kubernetes("TENON_PORT_80_TCP", "tcp://10.0.0.1:80"),
+      host("TENON_SERVE_SERVICE_HOST", "10.0.0.1"), serve("TENON_SERVE_PORT_80_TCP_ADDR", "10.0.0.1");
   std::vector<std::string> more = parsed({}).unknown_variables;
   BOOST_TEST(std::erase_if(more, [&](const auto& each) { return std::ranges::count(before, each) > 0; }) ==
              before.size());

@@ -10,7 +10,7 @@
 
 namespace tenon::detail {
 
-inline constexpr int kMostTaps = 4096;  // a thread holds the inputs of so many positions
+inline constexpr int kMostTaps = 4096;  // positions whose inputs a thread holds
 
 // The width of the MLP: intermediate_size is that of an MLP without a gate, unless block_auto_adjust_ff_dim is false.
 TENON_INLINE int adjusted_inner(const Fields& fields, int inner) {
