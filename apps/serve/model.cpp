@@ -214,7 +214,8 @@ std::optional<ChatTemplate> Model::find_chat_template() {
   }
 }
 
-void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request) {
+void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request,
+                            const std::string& form_field) {
   try {
     std::call_once(chat_constraints_made_, [&] {
       chat_constraints_ = std::make_unique<program::CallConstraints>(
@@ -222,8 +223,16 @@ void Model::constrain_calls(const ToolChoice& choice, const AnswerStyle& style, 
     });
     program::constrain_calls(*chat_constraints_, choice, style, request);
   } catch (const tenon::constrain::Refused& refused) {
-    throw ApiError(ApiError::Kind::invalid, "`tools`: " + shown(refused.where()) + ": " + shown(refused.reason()),
-                   "tools");
+    const std::string why = shown(refused.reason());
+    const auto is_of_function = [&](const FunctionTool& each) { return refused.where().starts_with(each.name + ": "); };
+    if (form_field.empty() || std::any_of(choice.functions.begin(), choice.functions.end(), is_of_function))
+      throw ApiError(ApiError::Kind::invalid, "`tools`: " + shown(refused.where()) + ": " + why, "tools");
+    const bool like_calls = refused.where() == "answer";
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + form_field + "`: " + (like_calls ? "an answer" : shown(refused.where()) + ", beside `tools`") +
+                       (like_calls ? " " : ": ") + why + "; set `tool_choice` to \"none\" or \"required\", or " +
+                       (like_calls ? "name the properties of the format" : "make the format smaller"),
+                   form_field);
   }
 }
 

@@ -75,7 +75,8 @@ class Model {
   std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
 
   // The constraint of an answer that may call functions. ApiError invalid with the place in the schema.
-  void constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request);
+  void constrain_calls(const ToolChoice& choice, const AnswerStyle& style, tenon::Request& request,
+                       const std::string& form_field);
 
   // A rendered conversation: what the model goes on from.
   struct Chat {

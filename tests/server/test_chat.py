@@ -268,6 +268,13 @@ class Tools(unittest.TestCase):
             error = chat(server, tools=[CLOCK], response_format={"type": "json_object"}, status=400)["error"]
             self.assertIn("may begin as a call of `get_time` does", error["message"])
             self.assertEqual(server.stop(), 0)
+            self.assertEqual(error["param"], "response_format")
+            self.assertIn("set `tool_choice` to", error["message"])
+            error = chat(server, tools=[CLOCK], guided_regex=".*", status=400)["error"]
+            self.assertEqual(error["param"], "guided_regex")
+            flat = CLOCK["function"] | {"type": "function"}
+            error = server.post("/v1/responses", {"input": "a", "tools": [flat], "text": {"format": {"type": "json_object"}}}).json()["error"]
+            self.assertEqual(error["param"], "text.format")
 
     def test_schemas_that_cannot_be_enforced(self):
         loose = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}}

@@ -117,7 +117,7 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
                               request.reasoning.fields.end());
   program::show_markers(style, model.tokenizer(), made.common.options);
   if (calls && request.form) style.starts = program::call_starts(request.tools, style);
-  if (calls) model.constrain_calls(request.tools, style, made.common);
+  if (calls) model.constrain_calls(request.tools, style, made.common, request.form ? request.form->field : "");
   made.asked.reading = as_text(style);
   keep_last(chat.ids, request.truncate);
   made.add(model, request, std::move(chat.ids), {});
