@@ -351,6 +351,32 @@ class Reasoning(unittest.TestCase):
                 self.assertEqual(server.stop(), 0)
 
     def test_an_end_that_is_a_special_token(self):
+    def test_fields_that_a_template_heeds_in_part(self):
+        """Each field that asks for a variable which the template does not read is told, on every route of conversations."""
+        jinja = "{# reasoning_effort #}{{ messages[0].content }}{% if enable_thinking %}<think>{% endif %}"
+        cases = [({"reasoning_effort": "high"}, "reasoning_effort"), ({"reasoning": {"effort": "low"}}, "reasoning.effort"),
+                 ({"thinking": {"type": "enabled", "budget_tokens": 50}}, "thinking.budget_tokens"), ({"reasoning_effort": "none"}, None),
+                 ({"enable_thinking": True}, None), ({"thinking": {"type": "disabled"}}, None)]
+        with server_with({"chat_template.jinja": jinja}) as server:
+            for more, ignored in cases:
+                for path, body in [("/v1/chat/completions", {"max_tokens": 2}), ("/tokenize", {}), ("/apply-template", {}),
+                                   ("/v1/messages", {"max_tokens": 2}), ("/v1/messages/count_tokens", {})]:
+                    answer = server.post(path, {"messages": QUESTION} | body | more)
+                    self.assertEqual((answer.status, answer.headers.get("x-ignored-fields")), (200, ignored), (path, more))
+            both = {"thinking": {"type": "enabled", "budget_tokens": 50}, "reasoning": {"max_tokens": 60}}
+            self.assertIn("`thinking`", chat(server, status=400, **both)["error"]["message"])
+            both["reasoning"]["max_tokens"] = 50
+            chat(server, max_tokens=2, **both)
+            self.assertEqual(server.stop(), 0)
+
+    def test_reasoning_that_is_omitted(self):
+        with server_with({"chat_template.jinja": THINKS}) as server:
+            for display, kinds in [("summarized", ["thinking"]), ("omitted", [])]:
+                answer = server.post("/v1/messages", {"messages": QUESTION, "max_tokens": 8, "temperature": 0,
+                                                      "thinking": {"type": "enabled", "budget_tokens": 1024, "display": display}}).json()
+                self.assertEqual([block["type"] for block in answer["content"]], kinds, answer)
+            self.assertEqual(server.stop(), 0)
+
         with server_with({"chat_template.jinja": THINKS}) as server:
             asked = chat(server, max_tokens=12, return_token_ids=True)
             ids, before = asked["choices"][0]["token_ids"], asked["prompt_token_ids"]

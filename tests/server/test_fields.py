@@ -315,7 +315,7 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            "thinking": ([True, False, {"type": "adaptive"}], 5), "reasoning": ([{"effort": "low", "summary": None}, False], 5),
            **{(name, "kTokenize"): ([None, False], "x") for name in ["enable_thinking", "think", "reasoning_effort", "thinking", "reasoning"]},
            "effort": (["low", "none", None], "loud"), "enabled": ([True, False], "x"), ("max_tokens", "kReasoning"): ([100], 0),
-           ("type", "kThinking"): (["enabled", "disabled", "adaptive"], "x"), "budget_tokens": ([1024], 0),
+           ("type", "kThinking"): (["enabled", "disabled", "adaptive"], "x"), "budget_tokens": ([1024], 0), "display": (["summarized", "omitted", None], "x"),
            "include": ([["reasoning.encrypted_content"], []], ["file_search_call.results"]),
            "reasoning_format": (["auto", "deepseek", "none"], "x"), "separate_reasoning": ([True, False], "x"),
            "include_reasoning": ([True, False], 5), "name": (["ann"], 5), "tool_call_id": (["1"], 5), "reasoning_content": (["x"], 5), "id": (["2"], 5),

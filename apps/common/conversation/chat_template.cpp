@@ -75,23 +75,28 @@ std::size_t token_length(std::string_view code) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(end - code.begin()));
 }
 
-// Whether a statement or an expression of the Jinja text has the name, not as a member or in quotes.
-bool reads_name(std::string_view jinja, std::string_view name) {
+// The names in statements and expressions of the Jinja text, without members, texts in quotes and comments.
+std::set<std::string, std::less<>> names_in(std::string_view jinja) {
+  std::set<std::string, std::less<>> names;
   bool code = false;
   char before = ' ';  // the last character that is no space
   for (std::size_t at = 0; at < jinja.size();) {
     const std::string_view rest = jinja.substr(at);
+    if (!code && rest.starts_with("{#")) {
+      at = std::min(jinja.find("#}", at + 2), jinja.size() - 2) + 2;
+      continue;
+    }
     if (!code || rest.starts_with("%}") || rest.starts_with("}}")) {
       code = !code && (rest.starts_with("{%") || rest.starts_with("{{"));
       ++at;
       continue;
     }
     const std::string_view token = rest.substr(0, token_length(rest));
-    if (token == name && before != '.') return true;
+    if (is_word(token[0]) && before != '.') names.emplace(token);
     if (!std::isspace(static_cast<unsigned char>(token[0]))) before = token.back();
     at += token.size();
   }
-  return false;
+  return names;
 }
 
 bool is_system(const OrderedJson& message) { return message["role"] == "system" || message["role"] == "developer"; }
@@ -153,6 +158,7 @@ ChatTemplate::Traits ChatTemplate::traits_of(bool tools) const {
   }
   traits.tools = tool_style_of(source);
   traits.think = think_style_of(source);
+  traits.names = names_in(source);
   traits.knows_developer = has(source, "developer");
   const OrderedJson listed = tools ? trial_tools() : OrderedJson(nullptr);
   const auto shows = [&](const OrderedJson& messages, const std::string& word) {
@@ -178,11 +184,7 @@ ChatTemplate::Traits ChatTemplate::traits_of(bool tools) const {
 }
 
 bool ChatTemplate::reads_variable(std::string_view name, bool tools) const {
-  try {
-    return reads_name(model_.choose(tools ? trial_tools() : OrderedJson(nullptr)).source(), name);
-  } catch (const Error&) {  // reported at each request
-    return false;
-  }
+  return traits(tools).names.contains(name);
 }
 
 AnswerStyle ChatTemplate::style(bool tools) const {

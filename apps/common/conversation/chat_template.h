@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,6 +66,7 @@ class ChatTemplate {
     bool knows_developer = false;
     ToolStyle tools;
     ThinkStyle think;
+    std::set<std::string, std::less<>> names;  // that its code reads
   };
 
   Traits traits_of(bool tools) const;

@@ -403,7 +403,7 @@ constexpr Field kFields[] = {
     {"exclude", kReasoning, refused, "", "", "use `include_reasoning`", "openrouter"},
     {"type", kThinking, honoured, "", "", "", "anthropic deepseek"},
     {"budget_tokens", kThinking, honoured, "", "", "", "anthropic"},
-    {"display", kThinking, inert, "", "", "", "anthropic"},
+    {"display", kThinking, honoured, "", "", "", "anthropic"},
     {"thinking_budget", kChat, refused, "", "", "use `max_tokens`", "openai ollama mistral.rs"},
     {"thinking_token_budget", kChat, refused, "", "", "use `max_tokens`", "openai ollama mistral.rs"},
     {"reasoning_format", kChat, honoured, "", "", "", "llama.cpp"},

@@ -10,6 +10,7 @@
 #include "serve/api/ignored_fields.h"
 #include "serve/api/lorax/lorax_request.h"
 #include "serve/api/openai/chat_fields.h"
+#include "serve/api/openai/reasoning_fields.h"
 #include "serve/api/requested_adapters.h"
 #include "serve/api/routes.h"
 #include "serve/api/writer.h"
@@ -130,6 +131,16 @@ OrderedJson llama_cpp_tokens(const tenon::Tokenizer& tokenizer, const std::vecto
   return {{"tokens", std::move(tokens)}};
 }
 
+// The prompt of a conversation. Adds the fields that its template cannot heed to `ignored`.
+Model::Chat prompt_of(Model& model, tenon::chat::Conversation conversation, const ReasoningWish& reasoning,
+                      const std::string& field, std::vector<std::string>& ignored) {
+  const bool has_tools = !conversation.tools.is_null();
+  Model::Chat chat = model.chat_prompt(std::move(conversation), {}, field);
+  for (std::string& each : unheeded_fields(reasoning, model.chat_template(), has_tools))
+    ignored.push_back(std::move(each));
+  return chat;
+}
+
 // The text of a conversation by the model's chat template, as llama.cpp shows it.
 void apply_template(Serving& serving, const HttpRequest& asked, HttpResponse& response, const Caller& caller) {
   Model& model = serving.taking_model();
@@ -137,9 +148,11 @@ void apply_template(Serving& serving, const HttpRequest& asked, HttpResponse& re
   const Body body = parse_body(asked.body);
   UnknownFields unknown{.lenient = model.context().lenient};
   const RequestFields fields(body.json, kTemplate, unknown);
-  tenon::chat::Conversation conversation = conversation_of(body, fields, unknown);
+  ReasoningWish reasoning;
+  tenon::chat::Conversation conversation = conversation_of(body, fields, unknown, &reasoning);
+  const Model::Chat chat = prompt_of(model, std::move(conversation), reasoning, "messages", unknown.ignored);
   tell_ignored(response, serving, unknown.ignored);
-  answer_json(response, {{"prompt", model.chat_prompt(std::move(conversation)).text}});
+  answer_json(response, {{"prompt", chat.text}});
 }
 
 // Anthropic's: the tokens of the prompt that /v1/messages makes of the same body.
@@ -147,9 +160,10 @@ void count_tokens(Serving& serving, const HttpRequest& asked, HttpResponse& resp
   Model& model = serving.taking_model();
   const auto ticket = enter_as(serving, caller);
   ChatRequest request = parse_messages(asked.body, model.context(), /*writes=*/false);
-  tell_ignored(response, serving, request.ignored);
   need_adapters(model, request.adapters, request.adapter_field);
-  auto chat = model.chat_prompt(std::move(request.conversation), {}, request.prompt_field);
+  Model::Chat chat =
+      prompt_of(model, std::move(request.conversation), request.reasoning, request.prompt_field, request.ignored);
+  tell_ignored(response, serving, request.ignored);
   keep_last(chat.ids, request.truncate);
   answer_json(response, {{"input_tokens", chat.ids.size()}});
 }
@@ -158,11 +172,13 @@ void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response
   Model& model = serving.taking_model();
   const auto ticket = enter_as(serving, caller);
   TokenizeRequest request = parse_tokenize(asked.body, model.context());
-  tell_ignored(response, serving, request.ignored);
   if (request.conversation) {
-    const Model::Chat chat = model.chat_prompt(std::move(*request.conversation));
+    const Model::Chat chat =
+        prompt_of(model, std::move(*request.conversation), request.reasoning, "messages", request.ignored);
+    tell_ignored(response, serving, request.ignored);
     return answer_json(response, tokens_json(model, chat.text, chat.ids, 0, 0));
   }
+  tell_ignored(response, serving, request.ignored);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
   tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
   const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)

@@ -68,6 +68,7 @@ constexpr FieldSchema kSchemas[] = {
     {"max_tokens", kReasoning, kOneOrMore},
     {"type", kThinking, R"({"enum":["enabled","adaptive","disabled"]})"},
     {"budget_tokens", kThinking, kOneOrMore},
+    {"display", kThinking, R"({"enum":["summarized","omitted"]})"},
     {"return", kFunction, R"({"type":"object"})"},
     {"include", kResponses, R"({"type":"array","items":{"const":"reasoning.encrypted_content"}})"},
     {"function", kTool, R"({"$ref":"#/components/schemas/Function"})"},

@@ -217,7 +217,7 @@ TokenizeRequest parse_tokenize(std::string_view text, const RequestContext& cont
       if (fields.has(other)) fields.refuse("messages", std::string("does not go with `") + other + "`");
     for (const char* const name : {"add_special_tokens", "parse_special"})
       if (fields.has(name)) fields.refuse(name, "has no effect beside `messages`: the chat template decides");
-    out.conversation = conversation_of(body, fields, unknown);
+    out.conversation = conversation_of(body, fields, unknown, &out.reasoning);
   } else {
     for (const char* const name :
          {"tools", "documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/api/openai/reasoning_fields.h"
 #include "serve/api/request_context.h"
 #include "serve/api/response_format.h"
 #include "tenon/chat/template.h"
@@ -49,6 +50,7 @@ enum class TokenShape { placed, vllm, llama_cpp };
 struct TokenizeRequest {
   std::string inputs;
   std::optional<tenon::chat::Conversation> conversation = {};  // whose prompt is asked for, instead of `inputs`
+  ReasoningWish reasoning = {};                                // of the conversation
   bool add_special_tokens = true;
   bool parse_special = true;
   TokenShape shape = TokenShape::placed;

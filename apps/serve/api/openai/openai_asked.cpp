@@ -93,16 +93,6 @@ std::string as_text(const AnswerStyle& style) {
   return one_line(all);
 }
 
-// False where the template reads none of the variables that say what the request asks of the reasoning. One that never
-// reasons heeds a request to turn reasoning off.
-bool heeds_reasoning(const ChatTemplate& chat, const ChatRequest& request, bool has_tools) {
-  if (request.reasoning.on == false && chat.style(has_tools).think.end.empty()) return true;
-  const tenon::OrderedJson variables = request.reasoning.variables();
-  const auto named = variables.items();
-  return std::any_of(named.begin(), named.end(),
-                     [&](const auto& each) { return chat.reads_variable(each.key(), has_tools); });
-}
-
 // Adds the prompt of a conversation, with what its answer may be. How the answer is read.
 AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   const bool calls = request.tools.kind != ToolChoice::Kind::none;
@@ -112,9 +102,8 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   model.add_chat_stops(made.common.options);
   AnswerStyle style = program::answer_style(model.chat_template(), request.tools, chat.thinking,
                                             /*has_form=*/request.form || !request.tells_reasoning);
-  if (!heeds_reasoning(model.chat_template(), request, has_tools))
-    made.asked.ignored.insert(made.asked.ignored.end(), request.reasoning.fields.begin(),
-                              request.reasoning.fields.end());
+  for (std::string& field : unheeded_fields(request.reasoning, model.chat_template(), has_tools))
+    made.asked.ignored.push_back(std::move(field));
   program::show_markers(style, model.tokenizer(), made.common.options);
   if (calls && request.form) style.starts = program::call_starts(request.tools, style);
   if (calls) model.constrain_calls(request.tools, style, made.common, request.form ? request.form->field : "");

@@ -87,7 +87,7 @@ void read_reasoning(const RequestFields& f, ChatRequest& out) {
   if (format != "auto" && format != "none" && format != "deepseek")
     f.refuse("reasoning_format", "must be \"auto\", \"deepseek\" or \"none\"");
   out.tells_reasoning = format != "none" && f.boolean("separate_reasoning", true);
-  out.shows_reasoning = f.boolean("include_reasoning", true);
+  out.shows_reasoning = f.boolean("include_reasoning", !out.reasoning.omits_text);
 }
 
 }  // namespace

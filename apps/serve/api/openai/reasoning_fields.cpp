@@ -60,10 +60,16 @@ class WishReader {
     if (wish_.effort.value_or(effort) != effort) refuse_difference(field);
     turn(field, effort != "none");
     wish_.effort = effort;
+    wish_.effort_fields.push_back(std::string(field) == key ? key : std::string(field) + "." + key);
   }
 
-  void take_budget(const RequestFields& in, const char* key) {
-    if (const auto budget = in.integer(key, 1, std::numeric_limits<int>::max())) wish_.budget = *budget;
+  void take_budget(const RequestFields& in, const char* key, const char* field) {
+    const auto budget = in.integer(key, 1, std::numeric_limits<int>::max());
+    if (!budget) return;
+    if (wish_.budget.value_or(*budget) != *budget) refuse_difference(field);
+    wish_.budget = *budget;
+    wish_.budget_fields.push_back(std::string(field) + "." + key);
+    turn(field, wish_.on.value_or(true));
   }
 
   // Anthropic's, which DeepSeek and others have, too; or true and false.
@@ -78,7 +84,11 @@ class WishReader {
     if (type != "enabled" && type != "adaptive" && type != "disabled")
       thinking.refuse("type", R"(must be "enabled", "adaptive" or "disabled")");
     turn("thinking", type != "disabled");
-    take_budget(thinking, "budget_tokens");
+    take_budget(thinking, "budget_tokens", "thinking");
+    const std::string display = thinking.string("display").value_or("summarized");
+    if (display != "summarized" && display != "omitted")
+      thinking.refuse("display", R"(must be "summarized" or "omitted")");
+    wish_.omits_text = display == "omitted";
   }
 
   // OpenAI's of /v1/responses and OpenRouter's of chats; or true and false.
@@ -87,8 +97,7 @@ class WishReader {
     const RequestFields reasoning = *fields_.object("reasoning", kReasoning, unknown_);
     if (reasoning.has("enabled")) turn("reasoning", reasoning.boolean("enabled", true));
     if (reasoning.has("effort")) take_effort(reasoning, "effort", "reasoning");
-    take_budget(reasoning, "max_tokens");
-    if (wish_.budget) turn("reasoning", wish_.on.value_or(true));
+    take_budget(reasoning, "max_tokens", "reasoning");
   }
 
   const RequestFields& fields_;
@@ -108,6 +117,29 @@ tenon::OrderedJson ReasoningWish::variables() const {
   else if (budget)
     variables["thinking_budget"] = *budget;
   return variables;
+}
+
+std::vector<std::string> unheeded_fields(const ReasoningWish& wish, const ChatTemplate& chat, bool has_tools) {
+  const auto reads = [&](const char* name) { return chat.reads_variable(name, has_tools); };
+  const auto holds = [](const std::vector<std::string>& paths, const std::string& field) {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](const std::string& path) { return path.substr(0, path.find('.')) == field; });
+  };
+  const bool effort = reads("reasoning_effort"), budget = reads("thinking_budget");
+  const bool never_reasons = chat.style(has_tools).think.end.empty();
+  const bool turns = reads("enable_thinking") || reads("thinking") ||
+                     (wish.on == false && (never_reasons || budget || (wish.effort == "none" && effort)));
+  std::vector<std::string> unheeded;
+  for (const std::string& field : wish.fields)
+    if (!turns && !(effort && holds(wish.effort_fields, field)) && !(budget && holds(wish.budget_fields, field)))
+      unheeded.push_back(field);
+  const auto add = [&](const std::vector<std::string>& paths) {
+    for (const std::string& path : paths)
+      if (!std::count(unheeded.begin(), unheeded.end(), path.substr(0, path.find('.')))) unheeded.push_back(path);
+  };
+  if (wish.on == true && !effort) add(wish.effort_fields);
+  if (wish.on == true && !budget) add(wish.budget_fields);
+  return unheeded;
 }
 
 ReasoningWish reasoning_wish_of(const RequestFields& fields, UnknownFields& unknown) {
