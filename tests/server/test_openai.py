@@ -270,6 +270,20 @@ class Completions(OpenAiTest):
             self.assertEqual(answer.status, 422, (body, answer))
             self.assertIn("`%s`" % name, answer.json()["error"])
 
+    def test_texts_to_tokenize_that_are_longer_than_the_context(self):
+        text = KING * 3000
+        ids = self.server.post("/tokenize", {"content": text}).json()["tokens"]
+        self.assertGreater(len(ids), 4096)
+        self.assertEqual(self.server.post("/tokenize", {"prompt": text}).json()["count"], len(ids))
+        self.assertEqual(self.server.post("/detokenize", {"tokens": ids[:4096]}).status, 200)
+        for path, body, name in [("/tokenize", {"content": text, "with_pieces": True}, "with_pieces"),
+                                 ("/tokenize", {"prompt": text, "return_token_strs": True}, "return_token_strs"),
+                                 ("/detokenize", {"tokens": ids[:4097]}, "tokens")]:
+            answer = self.server.post(path, body)
+            self.assertEqual(answer.status, 422, answer)
+            self.assertIn("`%s`" % name, answer.json()["error"])
+            self.assertIn("at most 4096 are possible", answer.json()["error"])
+
     def test_logit_bias(self):
         ids = [t["id"] for t in self.server.post("/tokenize", {"inputs": KING}).json()]
         self.assertEqual(self.complete(temperature=0, max_tokens=3, logit_bias={str(ids[1]): 100})["choices"][0]["text"], " king" * 3)

@@ -131,6 +131,17 @@ OrderedJson llama_cpp_tokens(const tenon::Tokenizer& tokenizer, const std::vecto
   return {{"tokens", std::move(tokens)}};
 }
 
+// Bounds the memory of an answer that has more than an id per token.
+void check_count(const Model& model, std::size_t count, const char* field, const std::string& advice = {}) {
+  constexpr std::size_t kContexts = 4;
+  const std::size_t most = kContexts * static_cast<std::size_t>(std::max(model.limits().max_total_tokens, 1));
+  if (count <= most) return;
+  throw ApiError(ApiError::Kind::invalid,
+                 std::string("`") + field + "`: " + std::to_string(count) + " tokens, at most " + std::to_string(most) +
+                     " are possible, " + std::to_string(kContexts) + " times the context" + advice,
+                 field);
+}
+
 // The prompt of a conversation. Adds the fields that its template cannot heed to `ignored`.
 Model::Chat prompt_of(Model& model, tenon::chat::Conversation conversation, const ReasoningWish& reasoning,
                       const std::string& field, std::vector<std::string>& ignored) {
@@ -180,14 +191,16 @@ void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response
   }
   tell_ignored(response, serving, request.ignored);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
-  tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
+  const bool placed = request.shape == TokenShape::placed;
+  if (placed) tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
   const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)
                                               : tokenizer.encode(request.inputs, request.parse_special);
   const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
   const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
-  if (request.shape == TokenShape::placed)
-    return answer_json(response, tokens_json(model, request.inputs, ids, before, after));
-  lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
+  if (placed) return answer_json(response, tokens_json(model, request.inputs, ids, before, after));
+  if (request.with_pieces)  // an object or text of its own takes a hundred times the memory of an id
+    check_count(model, ids.size(), request.shape == TokenShape::vllm ? "return_token_strs" : "with_pieces",
+                "; leave it out for longer texts");
   answer_json(response, request.shape == TokenShape::vllm ? vllm_tokens(model, ids, request.with_pieces)
                                                           : llama_cpp_tokens(tokenizer, ids, request.with_pieces));
 }
@@ -198,6 +211,7 @@ void detokenize(Serving& serving, const HttpRequest& asked, HttpResponse& respon
   const auto ticket = enter_as(serving, caller);
   const DetokenizeRequest request = parse_detokenize(asked.body, model.context());
   tell_ignored(response, serving, request.ignored);
+  check_count(model, request.tokens.size(), "tokens", "; send them in parts");
   need_tokens(model, request.tokens, "tokens");
   const std::string text = tenon::sanitize_utf8(model.tokenizer().decode(request.tokens));
   answer_json(response, {{"prompt", text}, {"content", text}});
