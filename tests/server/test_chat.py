@@ -147,6 +147,7 @@ class Templates(unittest.TestCase):
             self.assertEqual(chat(server, turns, max_tokens=8)["choices"][0]["message"]["content"], plain["choices"][0]["text"])
             self.assertEqual(server.post("/tokenize", {"messages": turns, "inputs": "a"}).status, 422)
             self.assertEqual(server.post("/tokenize", {"inputs": "a", "tools": [WEATHER]}).status, 422)
+            self.assertEqual(server.post("/tokenize", {"messages": turns, "return_token_strs": True}).status, 422)
             self.assertEqual(server.stop(), 0)
 
     def test_a_hundred_forged_turns(self):
@@ -267,7 +268,6 @@ class Tools(unittest.TestCase):
             # Llama's calls are JSON objects that a text of any JSON object may equal.
             error = chat(server, tools=[CLOCK], response_format={"type": "json_object"}, status=400)["error"]
             self.assertIn("may begin as a call of `get_time` does", error["message"])
-            self.assertEqual(server.stop(), 0)
             self.assertEqual(error["param"], "response_format")
             self.assertIn("set `tool_choice` to", error["message"])
             error = chat(server, tools=[CLOCK], guided_regex=".*", status=400)["error"]
@@ -275,6 +275,7 @@ class Tools(unittest.TestCase):
             flat = CLOCK["function"] | {"type": "function"}
             error = server.post("/v1/responses", {"input": "a", "tools": [flat], "text": {"format": {"type": "json_object"}}}).json()["error"]
             self.assertEqual(error["param"], "text.format")
+            self.assertEqual(server.stop(), 0)
 
     def test_schemas_that_cannot_be_enforced(self):
         loose = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}}
@@ -350,7 +351,6 @@ class Reasoning(unittest.TestCase):
                     self.assertEqual((answer.status, answer.headers.get("x-ignored-fields")), (200, ignored), more)
                 self.assertEqual(server.stop(), 0)
 
-    def test_an_end_that_is_a_special_token(self):
     def test_fields_that_a_template_heeds_in_part(self):
         """Each field that asks for a variable which the template does not read is told, on every route of conversations."""
         jinja = "{# reasoning_effort #}{{ messages[0].content }}{% if enable_thinking %}<think>{% endif %}"
@@ -377,6 +377,7 @@ class Reasoning(unittest.TestCase):
                 self.assertEqual([block["type"] for block in answer["content"]], kinds, answer)
             self.assertEqual(server.stop(), 0)
 
+    def test_an_end_that_is_a_special_token(self):
         with server_with({"chat_template.jinja": THINKS}) as server:
             asked = chat(server, max_tokens=12, return_token_ids=True)
             ids, before = asked["choices"][0]["token_ids"], asked["prompt_token_ids"]

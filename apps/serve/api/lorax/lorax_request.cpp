@@ -125,7 +125,8 @@ void read_least(const RequestFields& f, GenerateRequest& out) {
 void read_text_to_tokenize(const RequestFields& f, TokenizeRequest& out) {
   const bool vllm = f.has("prompt"), llama_cpp = f.has("content");
   if (vllm + llama_cpp + f.has("inputs") > 1)
-    f.refuse(vllm ? "prompt" : "content", "is another name of `inputs` or `content`; keep one of them");
+    f.refuse(vllm ? "prompt" : "content",
+             std::string("does not go with `") + (f.has("inputs") ? "inputs" : "content") + "`; keep one of them");
   if (!vllm && !llama_cpp) {
     out.inputs = inputs_of(f);
     return;
@@ -217,6 +218,8 @@ TokenizeRequest parse_tokenize(std::string_view text, const RequestContext& cont
       if (fields.has(other)) fields.refuse("messages", std::string("does not go with `") + other + "`");
     for (const char* const name : {"add_special_tokens", "parse_special"})
       if (fields.has(name)) fields.refuse(name, "has no effect beside `messages`: the chat template decides");
+    for (const char* const name : {"with_pieces", "return_token_strs"})
+      if (fields.boolean(name, false)) fields.refuse(name, "has no effect beside `messages`: the answer has the texts");
     out.conversation = conversation_of(body, fields, unknown, &out.reasoning);
   } else {
     for (const char* const name :
