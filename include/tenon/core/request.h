@@ -34,8 +34,9 @@ enum class Pooling : std::uint8_t {
 /// Options of one request. Each has a default that means "not used". A field out of its range is refused by name
 /// (validate, below).
 struct Options {
-  int max_new_tokens = 16;       ///< most new tokens; 0: only score the prompt
-  int min_new_tokens = 0;        ///< fewest new tokens: before, the end of text and stop_ids are banned
+  int max_new_tokens = 16;  ///< most new tokens; 0: only score the prompt
+  int min_new_tokens =
+      0;  ///< fewest new tokens: before, the end of text and stop_ids are banned, and stop strings not looked for
   float temperature = 0;         ///< 0 is greedy, with ties to the lowest id
   int top_k = 0;                 ///< keeps the k likeliest tokens; 0: all
   float top_p = 1;               ///< keeps the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)

@@ -13,7 +13,7 @@ TENON_INLINE std::string StopMatcher::push(std::string_view text, bool may_stop)
   std::size_t first = std::string::npos, length = 0;
   for (const auto& stop : stops_) {
     if (!may_stop) break;
-    // One that ends in the text before was looked for then, or was not to be found.
+    // The search begins where a match would end in the new text: earlier text was searched, or was not to be.
     const std::size_t at = held_.find(stop, before + 1 > stop.size() ? before + 1 - stop.size() : 0);
     if (at == std::string::npos || at > first) continue;
     length = at < first ? stop.size() : std::min(length, stop.size());

@@ -15,12 +15,12 @@ inline bool scales_queries(const ModelConfig& c, const BatchView& batch) {
   return c.query_growth != 0 && batch.longest > c.query_period;
 }
 
-/// Writes the angles of a step's rows, and those of the queries where `of_queries` has rows: times query_scale. `host`:
-/// the batch in host memory. `rows`: the same in device memory.
+/// Writes the angles of a step's rows, and those of the queries where `query_angles` has rows: times query_scale.
+/// `host`: the batch in host memory. `rows`: the same in device memory.
 template <class D>
 void write_angles(D& device, const ModelConfig& c, RotaryFrequencies& rotary, const RotaryConfig& config,
                   const BatchView& host, const BatchView& rows, MatrixView<float> angles,
-                  MatrixView<float> of_queries = {}) {
+                  MatrixView<float> query_angles = {}) {
   const auto frequencies = rotary.of(host);
   const std::size_t count = (frequencies.stride == 0 ? 1 : std::size_t(rows.rows)) * std::size_t(c.head_dim / 2);
   const float* const values = device.put(std::span(frequencies.data, count));
@@ -32,25 +32,25 @@ void write_angles(D& device, const ModelConfig& c, RotaryFrequencies& rotary, co
                                            to.rows_from(first, n), config.angle_scale * scale});
   };
   write(0, rows.rows, 1, angles);
-  for (int first = 0; first < of_queries.rows;) {  // runs of rows with one factor
+  for (int first = 0; first < query_angles.rows;) {  // runs of rows with one factor
     const float scale = c.query_scale(host.positions[first]);
     int end = first + 1;
-    while (end < of_queries.rows && c.query_scale(host.positions[end]) == scale) ++end;
-    write(first, end - first, scale, of_queries);
+    while (end < query_angles.rows && c.query_scale(host.positions[end]) == scale) ++end;
+    write(first, end - first, scale, query_angles);
     first = end;
   }
 }
 
-/// Rotates queries and keys in place, by the angles among the activations `made`.
+/// Rotates queries and keys in place, by the angles among the activations.
 template <class D>
-void rotate_heads(D& device, const ModelConfig& c, Rotation rotation, const auto& made, const MatrixView<float>& q,
-                  const MatrixView<float>& k) {
+void rotate_heads(D& device, const ModelConfig& c, Rotation rotation, const auto& activations,
+                  const MatrixView<float>& q, const MatrixView<float>& k) {
   if (rotation == Rotation::none) return;
-  const MatrixView<float>& angles = rotation == Rotation::local ? made.local_angles : made.angles;
-  const MatrixView<float>& of_queries = made.query_angles;
-  if (of_queries.rows == 0 || rotation == Rotation::local)
+  const MatrixView<float>& angles = rotation == Rotation::local ? activations.local_angles : activations.angles;
+  const MatrixView<float>& query_angles = activations.query_angles;
+  if (query_angles.rows == 0 || rotation == Rotation::local)
     return rotate(device, RotateArgs{angles, q, k, c.heads, c.kv_heads, c.head_dim});
-  rotate(device, RotateArgs{of_queries, q, k, c.heads, 0, c.head_dim});
+  rotate(device, RotateArgs{query_angles, q, k, c.heads, 0, c.head_dim});
   rotate(device, RotateArgs{angles, q, k, 0, c.kv_heads, c.head_dim});
 }
 

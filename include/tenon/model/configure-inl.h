@@ -172,7 +172,7 @@ TENON_INLINE void special_tokens(const ConfigFile& file, ModelConfig& c, const S
   detail::read_classifier(file.fields(), c);
 }
 
-TENON_INLINE ModelConfig as_type(std::string_view model_type, ModelConfig c) {
+TENON_INLINE ModelConfig with_model_type(std::string_view model_type, ModelConfig c) {
   c.model_type = model_type;
   return c;
 }

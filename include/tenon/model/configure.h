@@ -51,8 +51,8 @@ void heads_fields(const Fields& fields, const std::string& heads, const std::str
 /// families. For a classifier sets its labels, and language_head and tied_head: call it after tied_head is read.
 void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {});
 
-/// The configuration of a decoder that is read as another family's, with its own model_type.
-ModelConfig as_type(std::string_view model_type, ModelConfig c);
+/// `c`, which another family has read, with the model_type of this one.
+ModelConfig with_model_type(std::string_view model_type, ModelConfig c);
 
 /// Adds the classification head to the tensors of a model whose configuration has labels.
 void add_classifier(const ModelConfig& c, DecoderSpec& spec);

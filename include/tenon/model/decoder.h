@@ -108,11 +108,13 @@ class DecoderPass {
     else
       embed_rows(EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
     if (weights.embedding_norm.gain) norm(weights.embedding_norm, 0, NormSite::embedding, x_, x_);
-    auto& made = state_.activations;
+    auto& activations = state_.activations;
     if (c_.position_kind == PositionKind::rotary)
-      detail::write_angles(device_, c_, state_.rotary, c_.rotary, host_batch_, rows_, made.angles, made.query_angles);
+      detail::write_angles(device_, c_, state_.rotary, c_.rotary, host_batch_, rows_, activations.angles,
+                           activations.query_angles);
     if (c_.turns_twice())
-      detail::write_angles(device_, c_, state_.local_rotary, c_.local_rotary, host_batch_, rows_, made.local_angles);
+      detail::write_angles(device_, c_, state_.local_rotary, c_.local_rotary, host_batch_, rows_,
+                           activations.local_angles);
   }
 
   /// Queries, keys and values of layer `l`. Keys and values go into the cache.
@@ -133,8 +135,8 @@ class DecoderPass {
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
   }
 
-  /// The inputs of the short convolution of layer `l`: its gates take the place of queries, and what it convolves takes
-  /// that of keys and values in the cache.
+  /// Gates and inputs of the short convolution of layer `l`. The gates go to the columns of queries. The inputs go into
+  /// the cache, half as keys and half as values.
   void project_convolved(const auto& layer, int l) {
     const int n = c_.hidden;
     multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm, l, NormSite::attention),

@@ -119,7 +119,7 @@ TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
 }
 
 TENON_INLINE ModelConfig Gemma3WithImages::configure(const ConfigFile& file) {
-  return as_type(model_type, detail::configure_gemma3(file, 0));
+  return with_model_type(model_type, detail::configure_gemma3(file, 0));
 }
 
 TENON_INLINE DecoderSpec Gemma3::tensors(const ModelConfig& c) {

@@ -19,7 +19,7 @@ struct LlamaDefaults {
   double epsilon = 1e-6;
   const char* epsilon_name = "rms_norm_eps";
   const char* inner_name = "intermediate_size";
-  const char* activation_name = "hidden_act";
+  const char* activation_name = "hidden_act";  ///< null: no field changes the activation
   std::string_view activation = "silu";
   RotaryDefaults rotary = {};
   bool reads_rotary = true;  ///< false: the family reads its rotary fields itself

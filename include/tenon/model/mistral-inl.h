@@ -33,7 +33,7 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
 TENON_INLINE ModelConfig Mistral3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   if (fields.string("model_type", "") == Ministral3::model_type)
-    return as_type(model_type, Ministral3::configure(file));
+    return with_model_type(model_type, Ministral3::configure(file));
   check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
   ModelConfig c = detail::configure_mistral(file, Mistral::model_type);
   // Its Mistral has one window in all layers. layer_types changes its cache alone, which fails where they differ.
@@ -41,7 +41,7 @@ TENON_INLINE ModelConfig Mistral3::configure(const ConfigFile& file) {
     fields.refuse("layer_types", "must name one kind of layers in this family");
   c.windows.clear();
   c.window = window_field(fields, 4096);
-  return as_type(model_type, std::move(c));
+  return with_model_type(model_type, std::move(c));
 }
 
 TENON_INLINE ModelConfig Ministral::configure(const ConfigFile& file) {
@@ -67,7 +67,7 @@ TENON_INLINE void read_growing_queries(const Fields& fields, const Fields& scali
   c.query_period = fills_in ? scaling.positive_int(trained, longest) : scaling.positive_int(trained);
 }
 
-// Every layer has the window. layer_types only decides what caches keep.
+// Every layer has the window. transformers reads layer_types for its cache alone, and fails if that does not fit.
 TENON_INLINE void read_one_window(const Fields& fields, ModelConfig& c) {
   c.window = fields.integer("sliding_window", 1, std::numeric_limits<int>::max(), 0);
   const std::vector<bool> listed = sliding_layers(fields, c.layers);

@@ -55,7 +55,7 @@ TENON_INLINE ModelConfig configure_qwen2_vl(const ConfigFile& file, std::string_
   check_sections(fields, c.head_dim, false);
   c.qkv_bias = true;
   read_qwen_windows(fields, c, 80);
-  return as_type(model_type, std::move(c));
+  return with_model_type(model_type, std::move(c));
 }
 
 }  // namespace detail
@@ -83,7 +83,7 @@ TENON_INLINE ModelConfig Qwen3Vl::configure(const ConfigFile& file) {
   detail::check_sections(fields, c.head_dim, true);
   c.attention_bias = fields.boolean("attention_bias", false);
   refuse_window(fields, c);
-  return as_type(model_type, std::move(c));
+  return with_model_type(model_type, std::move(c));
 }
 
 TENON_INLINE ModelConfig Qwen2::configure(const ConfigFile& file) {

@@ -6,11 +6,11 @@
 namespace tenon {
 
 TENON_INLINE ModelConfig SmolVlm::configure(const ConfigFile& file) {
-  return as_type(model_type, configure_llama(file));
+  return with_model_type(model_type, configure_llama(file));
 }
 
 TENON_INLINE ModelConfig Idefics3::configure(const ConfigFile& file) {
-  return as_type(model_type, configure_llama(file));
+  return with_model_type(model_type, configure_llama(file));
 }
 
 }  // namespace tenon
