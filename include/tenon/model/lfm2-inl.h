@@ -29,18 +29,8 @@ TENON_INLINE int adjusted_inner(const Fields& fields, int inner) {
 // Which layers have a convolution. Without layer_types, full_attn_idxs lists those with attention; without both, all
 // have attention.
 TENON_INLINE std::vector<bool> convolution_layers(const Fields& fields, int layers) {
-  std::vector<bool> out;
-  if (fields.has("layer_types")) {
-    for (const std::string& type : fields.strings("layer_types")) {
-      if (type != "conv" && type != "full_attention")
-        throw Error(Error::Kind::unsupported, fields.where("layer_types"),
-                    "\"" + printable(type, 60) + "\" is not known");
-      out.push_back(type == "conv");
-    }
-    if (static_cast<int>(out.size()) != layers)
-      fields.refuse("layer_types",
-                    "must name " + std::to_string(layers) + " layers, has " + std::to_string(out.size()));
-  } else if (fields.has("full_attn_idxs")) {
+  std::vector<bool> out = layers_of_kind(fields, layers, "conv");
+  if (out.empty() && fields.has("full_attn_idxs")) {
     out.assign(static_cast<std::size_t>(layers), true);
     for (const int layer : fields.integers("full_attn_idxs", 0, kLargestWidth))
       if (layer < layers) out[static_cast<std::size_t>(layer)] = false;

@@ -56,18 +56,22 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   return c;
 }
 
-TENON_INLINE std::vector<bool> sliding_layers(const Fields& fields, int layers) {
+TENON_INLINE std::vector<bool> layers_of_kind(const Fields& fields, int layers, std::string_view kind) {
   std::vector<bool> out;
   if (!fields.has("layer_types")) return out;
   for (const std::string& type : fields.strings("layer_types")) {
-    if (type != "sliding_attention" && type != "full_attention")
+    if (type != kind && type != "full_attention")
       throw Error(Error::Kind::unsupported, fields.where("layer_types"),
                   "\"" + printable(type, 60) + "\" is not known");
-    out.push_back(type == "sliding_attention");
+    out.push_back(type == kind);
   }
   if (static_cast<int>(out.size()) != layers)
     fields.refuse("layer_types", "must name " + std::to_string(layers) + " layers, has " + std::to_string(out.size()));
   return out;
+}
+
+TENON_INLINE std::vector<bool> sliding_layers(const Fields& fields, int layers) {
+  return layers_of_kind(fields, layers, "sliding_attention");
 }
 
 TENON_INLINE int window_field(const Fields& fields, int fallback) {

@@ -31,7 +31,10 @@ ModelConfig llama_like(std::string_view model_type);
 /// Reads what Llama and later families share: sizes, rotary positions, a gated MLP.
 ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type, const LlamaDefaults& defaults);
 
-/// Which layers layer_types names "sliding_attention"; empty if the file has no layer_types. Error for other words.
+/// Which layers layer_types names `kind`; empty if the file has no layer_types. Error for words other than `kind` and
+/// "full_attention".
+std::vector<bool> layers_of_kind(const Fields& fields, int layers, std::string_view kind);
+/// The same for "sliding_attention".
 std::vector<bool> sliding_layers(const Fields& fields, int layers);
 
 /// sliding_window of a family some of whose layers always have one; 0: the file says null.
