@@ -30,6 +30,18 @@ CallsForm hermes(bool text) {
           .text = text};
 }
 
+// Llama 3's style: a call is bare JSON, at the start of an answer alone.
+CallsForm bare() {
+  return {.functions = {{"f", " \"f\", \"parameters\": ", R"({"type": "object", "properties": {}})", "}"}},
+          .marker = "{\"name\":",
+          .begin = "",
+          .between = "; {\"name\":",
+          .end = "",
+          .most = 1,
+          .text = true,
+          .at_start = true};
+}
+
 enum class Is { dead, open, complete };
 
 Is state_of(Automaton& automaton, std::string_view text) {
@@ -69,14 +81,7 @@ BOOST_AUTO_TEST_CASE(text_may_come_first) {
 }
 
 BOOST_AUTO_TEST_CASE(calls_at_the_start_alone) {
-  CallsForm form{.functions = {{"f", " \"f\", \"parameters\": ", R"({"type": "object", "properties": {}})", "}"}},
-                 .marker = "{\"name\":",
-                 .begin = "",
-                 .between = "; {\"name\":",
-                 .end = "",
-                 .most = 1,
-                 .text = true,
-                 .at_start = true};
+  CallsForm form = bare();
   check(form, Is::complete, {"", "Hello {\"name\": 5}", "{\"age\": 1}", "{\"name\": \"f\", \"parameters\": {}}"});
   check(form, Is::open, {"{\"name\":"});
   check(form, Is::dead, {"{\"name\": 5", "{\"name\": \"f\", \"parameters\": {}};"});
@@ -120,16 +125,9 @@ BOOST_AUTO_TEST_CASE(calls_or_a_form) {
 }
 
 BOOST_AUTO_TEST_CASE(a_form_that_looks_like_calls_is_refused) {
-  CallsForm form{.functions = {{"f", " \"f\", \"parameters\": ", R"({"type": "object", "properties": {}})", "}"}},
-                 .marker = "{\"name\":",
-                 .begin = "",
-                 .between = "; {\"name\":",
-                 .end = "",
-                 .most = 1,
-                 .text = true,
-                 .at_start = true,
-                 .answer_kind = "schema",
-                 .answer = R"({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})"};
+  CallsForm form = bare();
+  form.answer_kind = "schema";
+  form.answer = R"({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})";
   check(form, Is::complete, {R"({"name": "f"})", R"({"name":"f"})", R"({"name": "f", "parameters": {}})"});
   for (const std::string kind : {"schema", "regex", "any"}) {
     form.answer_kind = kind;
