@@ -123,7 +123,15 @@ def errors_have_their_classes():
     error = raises(anthropic.BadRequestError, lambda: create(extra_body={"temperature": 9}), "temperature")
     equal(error.body["error"]["type"], "invalid_request_error")
     raises(anthropic.BadRequestError, lambda: create(extra_body={"nonsense": 1}), "nonsense")
-    raises(anthropic.BadRequestError, lambda: create(thinking={"type": "enabled", "budget_tokens": 2000}), "thinking")
+    raises(anthropic.BadRequestError, lambda: create(thinking={"type": "sometimes"}), "thinking")
+
+
+@case
+def thinking_that_the_template_does_not_read_is_named():
+    answer = client().messages.with_raw_response.create(model=MODEL, messages=MESSAGES, max_tokens=16, extra_body=GREEDY,
+                                                        thinking={"type": "enabled", "budget_tokens": 2000})
+    equal(text_of(answer.parse()), cases.tenon.reply())
+    holds("thinking" in answer.headers["x-ignored-fields"], answer.headers["x-ignored-fields"])
 
 
 if __name__ == "__main__":
