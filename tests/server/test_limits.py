@@ -2,6 +2,7 @@
 import contextlib
 import json
 import random
+import signal
 import socket
 import struct
 import time
@@ -82,6 +83,24 @@ class Burst(ServerTest):
             holder.close()
         self.server.wait_quiet()
         self.assertEqual(self.server.post("/v1/completions", {"prompt": KING, "max_tokens": 1}).status, 200)
+
+
+class Crowd(ServerTest):
+    CONNECTIONS = 700
+
+    def test_connections_at_once_wait_to_be_accepted(self):
+        """The kernel of a client tries again after 1 s where the line of a listening socket is full."""
+        with open("/proc/sys/net/core/somaxconn", encoding="ascii") as file:
+            if int(file.read()) < self.CONNECTIONS:
+                self.skipTest("net.core.somaxconn is below %d" % self.CONNECTIONS)
+        self.server.signal(signal.SIGSTOP)
+        try:
+            with contextlib.ExitStack() as open_ones:
+                for _ in range(self.CONNECTIONS):
+                    open_ones.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=0.9))
+        finally:
+            self.server.signal(signal.SIGCONT)
+        self.generate(max_new_tokens=2)
 
 
 class Bodies(ServerTest):
