@@ -151,7 +151,7 @@ void Model::load_adapter(const std::string& name) {
 bool Model::unload_adapter(const std::string& name) {
   std::lock_guard lock(unloading_);
   const bool added = adapters_->remove(name);
-  list_.forget();
+  forget_lists();
   return engine_.unload_adapter(name) || added;
 }
 

@@ -47,7 +47,8 @@ class Model {
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
-  std::int64_t created() const { return created_; }                // seconds since 1970, when it was loaded
+  std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
+  std::size_t weight_bytes() const { return engine_.weight_bytes(); }
   const std::string& fingerprint() const { return fingerprint_; }  // short
 
   AdapterNames& adapters() { return *adapters_; }
@@ -60,6 +61,12 @@ class Model {
   std::map<std::int64_t, std::string> numbered_adapters();
   std::optional<std::string> adapter_of_number(std::int64_t number);  // in memory now, or once
   ModelCatalog& list() { return list_; }
+  ModelCatalog& tags() { return tags_; }
+  // The lists name adapters anew when they are asked for next.
+  void forget_lists() {
+    list_.forget();
+    tags_.forget();
+  }
   tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
   std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
   const StepHistory& steps() const { return *steps_; }
@@ -89,6 +96,7 @@ class Model {
   // messages.
   Chat chat_prompt(tenon::chat::Conversation conversation, std::optional<std::int64_t> created = {},
                    const std::string& field = "messages") const;
+  bool has_chat_template() const { return chat_.has_value(); }
   const ChatTemplate& chat_template() const { return *chat_; }  // where there is one
   // Why the model's template cannot be used; none: it can, or there is none.
   const std::optional<tenon::Error>& chat_error() const { return chat_error_; }
@@ -122,7 +130,7 @@ class Model {
   const std::unique_ptr<Service> service_;
   RequestContext context_;
   const HeadRecipe heads_;
-  ModelCatalog list_;
+  ModelCatalog list_, tags_;
   std::mutex numbering_;
   std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
   Gate listed_{kMostListedTogether};

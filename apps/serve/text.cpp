@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <ctime>
 #include <random>
 
 namespace serve {
@@ -36,6 +38,21 @@ double seconds_since_1970() {
 }
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(seconds_since_1970()); }
+
+std::int64_t milliseconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string iso_time(std::int64_t milliseconds) {
+  const auto seconds = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[48];
+  const std::size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text + length, sizeof(text) - length, ".%03dZ", static_cast<int>(milliseconds % 1000));
+  return text;
+}
 
 double rounded(double ms) { return std::isfinite(ms) ? std::round(ms * 1000) / 1000 : 0; }
 

@@ -25,7 +25,9 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::uint64_t random_bits();
 std::string random_id();  // 24 digits
 double seconds_since_1970();
-std::int64_t seconds_now();  // whole ones, since 1970
+std::int64_t seconds_now();                       // whole ones, since 1970
+std::int64_t milliseconds_now();                  // likewise
+std::string iso_time(std::int64_t milliseconds);  // since 1970: 2026-11-22T15:04:05.678Z
 // To a microsecond: doubles have long tails. What is no number is 0, as JSON has none of those.
 double rounded(double ms);
 

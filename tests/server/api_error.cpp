@@ -116,13 +116,15 @@ BOOST_AUTO_TEST_CASE(only_what_passes_may_be_tried_again) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(paths_below_v1_are_openai_or_anthropic) {
+BOOST_AUTO_TEST_CASE(dialects_go_by_paths) {
+  for (const char* const path : {"/api", "/api/chat", "/api/nope"})
+    BOOST_TEST((dialect_of(path) == Dialect::ollama), path);
   for (const char* const path : {"/v1/messages", "/v1/messages/", "/v1/messages?beta=true", "/v1/messages/batches"})
     BOOST_TEST((dialect_of(path) == Dialect::anthropic), path);
   for (const char* const path :
        {"/v1", "/v1/", "/v1/completions", "/v1/nope", "/v1/models/a/b", "/v1?x", "/v1/message", "/v1/messagesx"})
     BOOST_TEST((dialect_of(path) == Dialect::openai), path);
-  for (const char* const path : {"", "/", "/generate", "/v1x", "/v10/x", "/V1/x", "v1/x", "/a/v1/"})
+  for (const char* const path : {"", "/", "/generate", "/apis", "/v1x", "/v10/x", "/V1/x", "v1/x", "/a/v1/"})
     BOOST_TEST((dialect_of(path) == Dialect::lorax), path);
 }
 

@@ -14,7 +14,7 @@ using tenon::Json;
 
 namespace {
 
-constexpr std::uint64_t kLastPlace = kAllowedTools;
+constexpr std::uint64_t kLastPlace = kOllamaShow;
 
 }  // namespace
 

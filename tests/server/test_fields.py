@@ -80,7 +80,14 @@ LORAX = ["/generate", "/", "/generate_stream"]
 RAIN, SNOW = "Rain falls on the hills.", "Snow"
 HEADS = {"kEmbeddings": ("/v1/embeddings", {"input": KING}), "kEmbed": ("/embed", {"inputs": KING}), "kClassify": ("/classify", {"inputs": KING}),
          "kRerank": ("/rerank", {"query": KING, "documents": [RAIN, SNOW]}), "kScore": ("/score", {"text_1": KING, "text_2": RAIN})}
-HEAD_PATHS = {path for path, _ in HEADS.values()}
+# (route, body, the member that holds the place; None: the body does)
+DRAWS = {"seed": 7, "num_predict": 8}
+OLLAMA = {"kOllamaChat": ("/api/chat", {"messages": [MESSAGE], "stream": False, "options": DRAWS}, None),
+          "kOllamaGenerate": ("/api/generate", {"prompt": KING, "stream": False, "options": DRAWS}, None),
+          "kOllamaOptions": ("/api/chat", {"messages": [MESSAGE], "stream": False, "options": DRAWS}, "options"),
+          "kOllamaEmbed": ("/api/embed", {"input": KING}, None), "kOllamaEmbeddings": ("/api/embeddings", {"prompt": KING}, None),
+          "kOllamaShow": ("/api/show", {}, None)}
+HEAD_PATHS = {path for path, _ in HEADS.values()} | {"/api/embed", "/api/embeddings"}
 
 
 def within(place, members):
@@ -94,6 +101,16 @@ def within(place, members):
         return "/v1/completions", {"prompt": KING} | BASE["kCompletions"] | members
     if place == "kChat":
         return "/v1/chat/completions", {"messages": [MESSAGE]} | BASE["kChat"] | members
+    if place in OLLAMA:
+        path, base, key = OLLAMA[place]
+        return path, base | ({key: base.get(key, {}) | members} if key else members)
+    if place == "kOllamaMessage":
+        turns = [MESSAGE | members] if "tool_calls" not in members else [MESSAGE, {"role": "assistant"} | members, MESSAGE]
+        return "/api/chat", OLLAMA["kOllamaChat"][1] | {"messages": turns}
+    if place in ("kOllamaCall", "kOllamaFunction"):
+        function = {"name": "look", "arguments": {"at": "sky"}} | (members if place == "kOllamaFunction" else {})
+        call = {"function": function} | (members if place == "kOllamaCall" else {})
+        return "/api/chat", OLLAMA["kOllamaChat"][1] | {"messages": [MESSAGE, {"role": "assistant", "tool_calls": [call]}, MESSAGE]}
     if place == "kPrediction":
         return "/v1/completions", {"prompt": KING, "prediction": {"type": "content", "content": "Rain"} | members} | BASE["kCompletions"]
     if place == "kTokenize":
@@ -163,6 +180,8 @@ def essence(answer):
     """The parts of a body that are the same every time."""
     if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "generated_text" in answer[0]:
         return answer[0]
+    if isinstance(answer, dict) and ("done_reason" in answer or "modified_at" in answer):
+        return {k: v for k, v in answer.items() if k not in ("model", "created_at", "modified_at", "details") and not k.endswith("duration")}
     if isinstance(answer, dict) and ("output" in answer or "stop_reason" in answer):
         parts = [{k: v for k, v in part.items() if k not in ("id", "call_id")} for part in answer.get("output") or answer["content"]]
         return [parts, answer["usage"]]
@@ -283,8 +302,25 @@ def effects(second, second_id, chat_id):
              ("content", b): ("Rain", {"type": "tool_result", "text": None, "tool_use_id": "1"}), ("name", "kInputTool"): ("see", {}),
              ("description", "kInputTool"): ("Sees all that there is to see.", {}), ("input_schema", "kInputTool"): ({"type": "object", "properties": {}}, {}),
              ("strict", "kInputTool"): (True, {}), ("type", "kInputChoice"): ("none", {})}
-    same |= head_effects()
-    return same
+    return same | head_effects() | ollama_effects()
+
+
+def ollama_effects():
+    chat, text, options = "kOllamaChat", "kOllamaGenerate", "kOllamaOptions"
+    rain = [{"role": "user", "content": "Rain"}]
+    same = {("model", place): ("weather", {}) for place in [chat, text, "kOllamaEmbed", "kOllamaEmbeddings"]}
+    same |= {(name, place): (value, {}) for place in [chat, text]
+             for name, value in {"format": SCHEMA, "options": {"num_predict": 3}}.items()}
+    return same | {
+        ("messages", chat): (rain, {}), ("tools", chat): ([TOOL], {}), ("prompt", text): ("Rain", {}), ("system", text): ("Be kind.", {}),
+        ("raw", text): (True, {}), ("input", "kOllamaEmbed"): ("Rain", {}), ("prompt", "kOllamaEmbeddings"): ("Rain", {}),
+        ("content", "kOllamaMessage"): ("Rain", {}), ("tool_calls", "kOllamaMessage"): ([{"function": {"name": "look", "arguments": {}}}], {}),
+        ("function", "kOllamaCall"): ({"name": "see", "arguments": {}}, {}), ("name", "kOllamaFunction"): ("see", {}),
+        ("arguments", "kOllamaFunction"): ({}, {}), ("num_predict", options): (3, {}), ("temperature", options): (1.9, {"num_predict": 24}),
+        ("top_k", options): (1, {}), ("top_p", options): (0.05, {}), ("min_p", options): (0.95, {}), ("typical_p", options): (0.05, {}),
+        ("repeat_penalty", options): (3.0, {"num_predict": 40}), ("presence_penalty", options): (2, {"num_predict": 40}),
+        ("frequency_penalty", options): (2, {"num_predict": 40}), ("seed", options): (8, {}), ("stop", options): (["E", "e"], {"num_predict": 40}),
+        ("repeat_last_n", options): (0, {"repeat_penalty": 3.0, "num_predict": 40})}
 
 
 def head_effects():
@@ -327,7 +363,9 @@ CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cach
            ("type", "kTool"): (["function"], "web_search"), ("type", "kToolCall"): (["function"], "custom"), ("type", "kToolChoice"): (["function"], "x"),
            "resumable": ([False], "yes"), "prediction": ([{"type": "content", "content": "Rain"}], {"type": "text", "content": "Rain"}), ("type", "kPrediction"): (["content"], "text"),
            ("content", "kPrediction"): (["It rains.", [{"type": "text", "text": "It rains."}]], 5), "dimensions": ([256], 8), "truncate": ([True, False], "x"), "instruction": ([None], "Find it."),
-           "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
+           ("model", "kOllamaShow"): (["tales", "tales:latest"], 5), ("options", "kOllamaEmbed"): ([{"num_ctx": 512}], {"num_ctx": 0}),
+           ("options", "kOllamaEmbeddings"): ([{"num_ctx": 512}], {"num_ctx": 0}), "num_ctx": ([64, 4096], 0), "tool_name": ([None], 5),
+           ("thinking", "kOllamaMessage"): ([None], 5), "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
 VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]
 
 
@@ -379,7 +417,7 @@ class Fields(ServerTest):
     def check_refused(self, name, path, body):
         path = self.any_route(path)
         status, said = self.ask(path, body)
-        self.assertEqual(status, 400 if path.startswith("/v1/") else 422, (path, body, said))
+        self.assertEqual(status, 400 if path.startswith(("/v1/", "/api/")) else 422, (path, body, said))
         message = said["error"]["message"] if isinstance(said["error"], dict) else said["error"]
         # Either "`lora[0].id` ...", or the name anywhere in back quotes.
         named = any(before + name + after in message for before in "`." for after in "`.=")
@@ -474,7 +512,7 @@ class Fields(ServerTest):
                 other = not value
             path, body = within(place, dict(beside) | {field.same_as: other, field.name: value})
             status, said = self.ask(path, body)
-            self.assertEqual(status, 400 if path.startswith("/v1/") else 422, (field.name, body, said))
+            self.assertEqual(status, 400 if path.startswith(("/v1/", "/api/")) else 422, (field.name, body, said))
             self.good(*within(place, dict(beside) | {field.same_as: value, field.name: value}))
 
     def learn_effects(self):

@@ -3,11 +3,13 @@
 
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "serve/api/anthropic/messages_writer.h"
 #include "serve/api/lorax/lorax_writer.h"
+#include "serve/api/ollama/ollama_writer.h"
 #include "serve/api/openai/openai_writer.h"
 #include "serve/api/openai/responses_writer.h"
 #include "tenon/engine/receipt.h"
@@ -391,6 +393,49 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_cut_is_no_reason_to_call) {
     if (c.stop.empty()) BOOST_TEST(whole(cut, events_of(tokens, {}))["choices"][0]["finish_reason"] == "length");
     MessagesWriter short_message = messages({}, 0, false, style);
     BOOST_TEST(whole(short_message, events_of(tokens, {}))["stop_reason"] == "max_tokens");
+  }
+}
+
+// Lines of a stream, joined, are the whole answer. A call is told once it is whole, with its arguments as an object.
+BOOST_AUTO_TEST_CASE(a_stream_of_ollama_says_what_the_whole_says) {
+  const AnswerStyle style{.tools = program::tool_style_of("<tool_call>"), .think = {"<think>", "</think>"}};
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": 2}}\n</tool_call>";
+  struct Case {
+    std::string answer, thinking, text;
+    int calls;
+  };
+  for (const Case& c : {Case{"A text.", "", "A text.", 0},
+                        {"<think>So.</think>Yes.", "So.", "Yes.", 0},
+                        {"Now: " + call + "\n" + call, "", "Now: ", 2},
+                        {call.substr(0, 50), "", "", 0}}) {
+    std::vector<TokenId> tokens = tokenizer().encode(c.answer);
+    tokens.push_back(end_of_text());
+    for (const bool chat : {true, false}) {
+      OllamaWriter one({.model = "m", .chat = chat, .prompt_tokens = 3, .style = style});
+      const Json all = whole(one, events_of(tokens, {}));
+      const Json& message = chat ? all["message"] : all;
+      BOOST_TEST(message[chat ? "content" : "response"] == c.text);
+      BOOST_TEST(message.value("thinking", "") == c.thinking);
+      BOOST_TEST((all["done"] == true && all["done_reason"] == "stop" && all["prompt_eval_count"] == 3));
+      BOOST_TEST(all["eval_count"] == tokens.size());
+      BOOST_TEST(all.value("message", Json::object()).value("tool_calls", Json::array()).size() ==
+                 static_cast<std::size_t>(chat ? c.calls : 0));
+      OllamaWriter other({.model = "m", .chat = chat, .prompt_tokens = 3, .stream = true, .style = style});
+      std::istringstream lines(streamed(other, events_of(tokens, {})));
+      std::string text, thinking, last;
+      Json calls = Json::array();
+      for (std::string line; std::getline(lines, line); last = line) {
+        const Json piece = Json::parse(line), &part = chat ? piece["message"] : piece;
+        text += part[chat ? "content" : "response"];
+        thinking += part.value("thinking", "");
+        for (const Json& each : part.value("tool_calls", Json::array())) calls.push_back(each["function"]);
+      }
+      BOOST_TEST((text == c.text && thinking == c.thinking));
+      BOOST_TEST(Json::parse(last)["done_reason"] == "stop");
+      BOOST_TEST(calls.size() == static_cast<std::size_t>(chat ? c.calls : 0));
+      for (std::size_t i = 0; i < calls.size(); ++i)
+        BOOST_TEST((calls[i] == Json{{"index", i}, {"name", "f"}, {"arguments", {{"b", 1}, {"a", 2}}}}));
+    }
   }
 }
 

@@ -158,6 +158,7 @@ Wire wire(Kind kind, Dialect dialect) {
     case Dialect::lorax:
       return lorax_wire(kind);
     case Dialect::openai:
+    case Dialect::ollama:
       return openai_wire(kind);
     case Dialect::anthropic:
       return anthropic_wire(kind);
@@ -251,6 +252,7 @@ Dialect dialect_of(std::string_view path) {
            (path.size() == folder.size() || path[folder.size()] == '/' || path[folder.size()] == '?');
   };
   if (is_below("/v1/messages")) return Dialect::anthropic;
+  if (is_below("/api")) return Dialect::ollama;
   return is_below("/v1") ? Dialect::openai : Dialect::lorax;
 }
 
@@ -292,6 +294,8 @@ std::string body(const ApiError& error, Dialect dialect) {
   if (dialect == Dialect::lorax) {
     json["error"] = std::string(as.prefix) + error.what();
     json["error_type"] = as.type;
+  } else if (dialect == Dialect::ollama) {
+    json["error"] = error.what();
   } else if (dialect == Dialect::anthropic) {
     json = {{"type", "error"}, {"error", tenon::OrderedJson{{"type", as.type}, {"message", error.what()}}}};
   } else {

@@ -11,9 +11,10 @@
 
 namespace serve {
 
-enum class Dialect { lorax, openai, anthropic };
+enum class Dialect { lorax, openai, anthropic, ollama };
 
-// anthropic for /v1/messages and below; openai for everything else below /v1, known or not; lorax for the rest.
+// anthropic for /v1/messages and below; openai for everything else below /v1, known or not; ollama below /api; lorax
+// for the rest.
 Dialect dialect_of(std::string_view path);
 
 struct ApiError : std::runtime_error {

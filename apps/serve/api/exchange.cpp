@@ -93,6 +93,7 @@ Exchange::~Exchange() {
 
 void Exchange::serve(Asked asked, HttpResponse& response) {
   asked_ = std::move(asked);
+  if (asked_.requests.empty() && !asked_.parked) return answer_at_once(response);
   asked_.warnings = warnings_of(asked_.requests);
   fetch_adapters(response);
   take_work();
@@ -285,6 +286,12 @@ void Exchange::answer_whole(HttpResponse& response) {
   response.set_content(asked_.writer->whole(), "application/json");
 }
 
+// There is nothing to compute.
+void Exchange::answer_at_once(HttpResponse& response) {
+  reason_ = tenon::FinishReason::stop;
+  response.set_content(asked_.writer->whole(), "application/json");
+}
+
 void Exchange::answer_stream(HttpResponse& response) {
   while (times_.first == TimePoint{} && !answer_->ended() && Clock::now() - times_.submitted < kHeartbeat) {
     take(kLook);
@@ -294,7 +301,7 @@ void Exchange::answer_stream(HttpResponse& response) {
   written_ = Clock::now();
   response.set_header("Cache-Control", "no-cache");
   response.set_header("X-Accel-Buffering", "no");
-  response.set_stream("text/event-stream",
+  response.set_stream(asked_.writer->stream_type(),
                       [self = shared_from_this()](HttpSink& sink) { return self->write_more(sink); });
 }
 
@@ -316,7 +323,7 @@ bool Exchange::write_more(HttpSink& sink) {
   const bool has_text = !text.empty();
   if (running_ && has_text) running_->has_sent = true;
   const TimePoint now = Clock::now();
-  if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
+  if (text.empty() && now - written_ > kHeartbeat) text = asked_.writer->heartbeat();
   if (!text.empty()) written_ = now;
   if ((!text.empty() && !sink.write(text)) || (!over && client_has_left())) {
     dropped_ = true;

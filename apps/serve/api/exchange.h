@@ -22,7 +22,7 @@ namespace serve {
 // What a route has made of a body.
 struct Asked {
   std::unique_ptr<Writer> writer = {};
-  std::vector<tenon::Request> requests = {};  // one a prompt
+  std::vector<tenon::Request> requests = {};  // one a prompt; none: the writer has the answer
   bool stream = false;
   bool resumable = false;     // the stream can be continued after a cut
   bool is_continued = false;  // the client has events of it from before
@@ -78,6 +78,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
   void note(const tenon::Event& event);
   void answer_whole(HttpResponse& response);
+  void answer_at_once(HttpResponse& response);
   void answer_stream(HttpResponse& response);
   bool write_more(HttpSink& sink);
   void settle() noexcept;

@@ -97,12 +97,18 @@ void add_generate_routes(HttpServer& http, Serving& serving) {
   add_writing(http, serving, "/v1/chat/completions", "chatcmpl-", chat_asked);
   add_writing(http, serving, "/v1/responses", "resp_", responses_asked);
   add_writing(http, serving, "/v1/messages", "msg_", messages_asked);
+  add_writing(http, serving, "/api/chat", "", ollama_chat_asked);
+  add_writing(http, serving, "/api/generate", "", ollama_generate_asked);
 }
 
 void add_head_routes(HttpServer& http, Serving& serving) {
   add_head(http, serving, "/v1/embeddings",
            [](Model& model, const std::string& body) { return embeddings_asked(model, body); });
   add_head(http, serving, "/embed", [](Model& model, const std::string& body) { return embed_asked(model, body); });
+  add_head(http, serving, "/api/embed",
+           [](Model& model, const std::string& body) { return ollama_embed_asked(model, body); });
+  add_head(http, serving, "/api/embeddings",
+           [](Model& model, const std::string& body) { return ollama_embeddings_asked(model, body); });
   for (const char* const path : {"/classify", "/classify_batch"})
     add_head(http, serving, path, [](Model& model, const std::string& body) { return classify_asked(model, body); });
   for (const char* const path : {"/rerank", "/v1/rerank", "/v2/rerank"}) {

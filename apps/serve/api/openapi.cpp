@@ -36,6 +36,42 @@ constexpr std::string_view kTwo = R"({"type":"number","minimum":-2,"maximum":2})
 
 // clang-format off
 constexpr FieldSchema kSchemas[] = {
+    {"model", kOllama | kOllamaShow, kText},
+    {"messages", kOllamaChat, R"({"type":"array","maxItems":1024,"items":{"$ref":"#/components/schemas/OllamaMessage"}})"},
+    {"tools", kOllamaChat, R"({"type":"array","maxItems":128,"items":{"$ref":"#/components/schemas/Tool"}})"},
+    {"prompt", kOllamaGenerate | kOllamaEmbeddings, kText},
+    {"system", kOllamaGenerate, kText},
+    {"raw", kOllamaGenerate, kBoolean},
+    {"stream", kOllamaWriting, R"({"type":"boolean","default":true})"},
+    {"format", kOllamaWriting, kTextOrObject},
+    {"think", kOllamaWriting, R"({"anyOf":[{"type":"boolean"},{"enum":["none","minimal","low","medium","high","xhigh","max"]}]})"},
+    {"options", kOllama, R"({"$ref":"#/components/schemas/OllamaOptions"})"},
+    {"input", kOllamaEmbed, kInputs},
+    {"dimensions", kOllamaEmbed, kOneOrMore},
+    {"truncate", kOllamaEmbed, kBoolean},
+    {"role", kOllamaMessage, R"({"enum":["system","user","assistant","tool"]})"},
+    {"content", kOllamaMessage, kText},
+    {"thinking", kOllamaMessage, kText},
+    {"tool_calls", kOllamaMessage, R"({"type":"array","items":{"$ref":"#/components/schemas/OllamaCall"}})"},
+    {"tool_name", kOllamaMessage, kText},
+    {"tool_call_id", kOllamaMessage, kText},
+    {"id", kOllamaCall, kText},
+    {"function", kOllamaCall, R"({"$ref":"#/components/schemas/OllamaFunction"})"},
+    {"name", kOllamaFunction, kName},
+    {"arguments", kOllamaFunction, R"({"type":"object"})"},
+    {"num_predict", kOllamaOptions, R"({"type":"integer","minimum":-2})"},
+    {"num_ctx", kOllamaOptions, kOneOrMore},
+    {"temperature", kOllamaOptions, R"({"type":"number","minimum":0,"maximum":2})"},
+    {"top_k", kOllamaOptions, R"({"type":"integer","minimum":-1})"},
+    {"top_p", kOllamaOptions, R"({"type":"number","minimum":0,"maximum":1})"},
+    {"min_p", kOllamaOptions, R"({"type":"number","minimum":0,"maximum":1})"},
+    {"typical_p", kOllamaOptions, R"({"type":"number","exclusiveMinimum":0,"maximum":1})"},
+    {"repeat_penalty", kOllamaOptions, R"({"type":"number","exclusiveMinimum":0})"},
+    {"repeat_last_n", kOllamaOptions, R"({"type":"integer","minimum":-1})"},
+    {"presence_penalty", kOllamaOptions, kTwo},
+    {"frequency_penalty", kOllamaOptions, kTwo},
+    {"seed", kOllamaOptions, R"({"type":"integer"})"},
+    {"stop", kOllamaOptions, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string","minLength":1}}]})"},
     {"inputs", kGenerate | kTokenize, kName},
     {"prompt", kTokenize, kText},
     {"content", kTokenize, kText},
@@ -301,6 +337,15 @@ constexpr PlaceName kPlaces[] = {
     {kScore, "ScoreBody", "[]"},
     {kHeadParameters, "HeadParameters", "[]"},
     {kDocument, "Document", R"(["text"])"},
+    {kOllamaChat, "OllamaChatBody", "[]"},
+    {kOllamaGenerate, "OllamaGenerateBody", "[]"},
+    {kOllamaOptions, "OllamaOptions", "[]"},
+    {kOllamaMessage, "OllamaMessage", R"(["role"])"},
+    {kOllamaCall, "OllamaCall", R"(["function"])"},
+    {kOllamaFunction, "OllamaFunction", R"(["name"])"},
+    {kOllamaEmbed, "OllamaEmbedBody", R"(["input"])"},
+    {kOllamaEmbeddings, "OllamaEmbeddingsBody", R"(["prompt"])"},
+    {kOllamaShow, "OllamaShowBody", "[]"},
 };
 
 // Schemas of answers, with the members that each has at least.
@@ -327,6 +372,13 @@ constexpr std::pair<std::string_view, std::string_view> kAnswers[] = {
     {"Info", R"({"type":"object","required":["model_id","version","max_total_tokens"],"properties":{"model_id":{"type":"string"},"version":{"type":"string"},"max_total_tokens":{"type":"integer"}}})"},
     {"Model", R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},"object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})"},
     {"Models", R"({"type":"object","required":["object","data"],"properties":{"object":{"const":"list"},"data":{"type":"array","items":{"$ref":"#/components/schemas/Model"}}}})"},
+    {"OllamaChat", R"({"type":"object","required":["model","created_at","message","done"],"properties":{"model":{"type":"string"},"created_at":{"type":"string"},"message":{"type":"object","required":["role","content"],"properties":{"role":{"const":"assistant"},"content":{"type":"string"},"thinking":{"type":"string"},"tool_calls":{"type":"array","items":{"type":"object","required":["function"]}}}},"done":{"type":"boolean"},"done_reason":{"enum":["stop","length","load"]}}})"},
+    {"OllamaText", R"({"type":"object","required":["model","created_at","response","done"],"properties":{"model":{"type":"string"},"created_at":{"type":"string"},"response":{"type":"string"},"thinking":{"type":"string"},"done":{"type":"boolean"},"done_reason":{"enum":["stop","length","load"]}}})"},
+    {"OllamaEmbeddings", R"({"type":"object","required":["model","embeddings","prompt_eval_count"],"properties":{"model":{"type":"string"},"embeddings":{"type":"array","items":{"type":"array","items":{"type":"number"}}},"prompt_eval_count":{"type":"integer"}}})"},
+    {"OllamaEmbedding", R"({"type":"object","required":["embedding"],"properties":{"embedding":{"type":"array","items":{"type":"number"}}}})"},
+    {"OllamaModel", R"({"type":"object","required":["details","model_info","capabilities","modified_at"],"properties":{"details":{"type":"object"},"model_info":{"type":"object"},"capabilities":{"type":"array","items":{"type":"string"}},"modified_at":{"type":"string"}}})"},
+    {"OllamaModels", R"({"type":"object","required":["models"],"properties":{"models":{"type":"array","items":{"type":"object","required":["name","model","size","digest","details"]}}}})"},
+    {"OllamaError", R"({"type":"object","required":["error"],"properties":{"error":{"type":"string"}}})"},
     {"Adapters", R"({"type":"array","items":{"type":"object","required":["id","path","scale"],"properties":{"id":{"type":"integer"},"path":{"type":"string"},"scale":{"type":"number"}}}})"},
     {"Status", R"({"type":"object","required":["status"],"properties":{"status":{"enum":["ok","ready","loading","draining"]}}})"},
     {"Version", R"({"type":"object","required":["version"],"properties":{"version":{"type":"string"}}})"},
@@ -393,6 +445,7 @@ OrderedJson members_schema(const PlaceName& place, bool lenient) {
 
 const char* error_schema(Dialect dialect) {
   if (dialect == Dialect::lorax) return "LoraxError";
+  if (dialect == Dialect::ollama) return "OllamaError";
   return dialect == Dialect::openai ? "OpenAiError" : "AnthropicError";
 }
 
@@ -406,7 +459,8 @@ OrderedJson responses(const Route& route) {
   else if (!route.answer.empty())
     good.update(content("application/json", ref(route.answer)));
   if (!route.stream.empty())
-    good.update(content("text/event-stream", OrderedJson::object()));  // 3.1 describes no event
+    good.update(content(dialect == Dialect::ollama ? "application/x-ndjson" : "text/event-stream",
+                        OrderedJson::object()));  // 3.1 describes no event
   if (!good.empty()) all["200"] = {{"description", route.summary}, {"content", std::move(good)}};
   if (route.answer == "Status")
     all["503"] = {{"description", "not now"}, {"content", content("application/json", {{"type", "object"}})}};

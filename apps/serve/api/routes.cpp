@@ -26,6 +26,14 @@ constexpr const char* kFromPages[] = {"/",
                                       "/v1/messages/count_tokens",
                                       "/v1/models",
                                       "/v1/models/*",
+                                      "/api/chat",
+                                      "/api/generate",
+                                      "/api/embed",
+                                      "/api/embeddings",
+                                      "/api/tags",
+                                      "/api/ps",
+                                      "/api/show",
+                                      "/api/version",
                                       "/v1/embeddings",
                                       "/embed",
                                       "/classify",
@@ -70,6 +78,7 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   add_generate_routes(http, serving);
   add_head_routes(http, serving);
   add_model_routes(http, serving);
+  add_ollama_routes(http, serving);
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
   if (settings.ui) add_page_routes(http, serving);

@@ -7,6 +7,7 @@ namespace serve {
 
 void add_generate_routes(HttpServer& http, Serving& serving);  // LoRAX's and OpenAI's, which write text
 void add_head_routes(HttpServer& http, Serving& serving);      // embeddings, classes, ranks
+void add_ollama_routes(HttpServer& http, Serving& serving);    // Ollama's, but for those that write text and embeddings
 void add_model_routes(HttpServer& http,
                       Serving& serving);  // what there is: models, adapters, tokens, and their operation
 void add_admin_routes(HttpServer& http,

@@ -31,7 +31,9 @@ class Writer {
   virtual std::string streamed() = 0;       // events of SSE for what was taken since the last call; may be empty
   virtual bool has_streamed() const = 0;    // whether there are any
   virtual std::string end_of_stream() = 0;  // what follows the last of them
-  virtual std::string failure(const ApiError& error) = 0;  // and what stands there instead, where it failed
+  virtual const char* stream_type() const { return "text/event-stream"; }
+  virtual std::string heartbeat() const { return ":\n\n"; }  // what a stream that has nothing to say says; may be empty
+  virtual std::string failure(const ApiError& error) = 0;    // and what stands there instead, where it failed
 };
 
 // Code points of UTF-8.

@@ -27,17 +27,6 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-// 2026-11-22T15:04:05.678Z
-std::string iso_time(std::int64_t now_ms) {
-  const auto seconds = static_cast<std::time_t>(now_ms / 1000);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char text[48];
-  const std::size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(text + length, sizeof(text) - length, ".%03dZ", static_cast<int>(now_ms % 1000));
-  return text;
-}
-
 }  // namespace
 
 std::string RequestLog::text(const LogLine& line, std::int64_t now_ms) {
@@ -69,8 +58,7 @@ std::string RequestLog::text(const LogLine& line, std::int64_t now_ms) {
 
 void RequestLog::write(const LogLine& line) noexcept try {
   if (!on()) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  out_.put(text(line, std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  out_.put(text(line, milliseconds_now()));
 } catch (...) {
   ++unmade_;
 }

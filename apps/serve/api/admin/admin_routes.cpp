@@ -72,7 +72,7 @@ void load_adapter(Serving& serving, const std::string& text, HttpResponse& respo
     if (model.adapters().leads_to(name, path)) model.unload_adapter(name);
     throw;
   }
-  model.list().forget();
+  model.forget_lists();
   say(response, "Success: LoRA adapter '" + name + "' added successfully.");
 }
 

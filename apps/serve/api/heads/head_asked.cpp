@@ -8,6 +8,7 @@
 #include "serve/api/asked.h"
 #include "serve/api/heads/head_request.h"
 #include "serve/api/heads/head_writer.h"
+#include "serve/api/ollama/ollama_request.h"
 #include "serve/api/writer.h"
 #include "serve/text.h"
 #include "tenon/core/classifier_head.h"
@@ -174,10 +175,13 @@ void check_dimensions(const HeadRecipe& recipe, int width, std::optional<int> as
                                            : "must be one of " + lengths + std::to_string(width));
 }
 
+Dialect dialect_of(EmbeddingRequest::Form form) {
+  if (form == EmbeddingRequest::Form::openai) return Dialect::openai;
+  return form == EmbeddingRequest::Form::lorax ? Dialect::lorax : Dialect::ollama;
+}
+
 Asked embedding_asked(Model& model, const EmbeddingRequest& request) {
-  using Form = EmbeddingRequest::Form;
-  const bool openai = request.form == Form::openai;
-  HeadJob job(model, request, openai ? Dialect::openai : Dialect::lorax, "embd-");
+  HeadJob job(model, request, dialect_of(request.form), "embd-");
   const HeadRecipe& recipe = model.heads();
   check_recipe(recipe.error);
   check_recipe(recipe.pooling_error);
@@ -193,9 +197,19 @@ Asked embedding_asked(Model& model, const EmbeddingRequest& request) {
     if (normalize) tenon::normalize(vector);
     return vector;
   };
-  const auto body = [openai, base64 = request.base64, listed = request.inputs.listed](
+  const auto body = [form = request.form, base64 = request.base64, listed = request.inputs.listed](
                         const HeadAnswer& answer, const HeadAnswerWriter::Results& vectors) {
-    return openai ? openai_embeddings(answer, vectors, base64) : lorax_embeddings(vectors, listed);
+    switch (form) {
+      case EmbeddingRequest::Form::openai:
+        return openai_embeddings(answer, vectors, base64);
+      case EmbeddingRequest::Form::lorax:
+        return lorax_embeddings(vectors, listed);
+      case EmbeddingRequest::Form::ollama:
+        return ollama_embeddings(answer, vectors);
+      case EmbeddingRequest::Form::ollama_one:
+        return ollama_embedding(vectors);
+    }
+    return std::string();
   };
   return job.finish(length, request.inputs.field, "", result, body);
 }
@@ -356,6 +370,14 @@ Asked embeddings_asked(Model& model, std::string_view body) {
 
 Asked embed_asked(Model& model, std::string_view body) {
   return embedding_asked(model, parse_embed(body, model.context()));
+}
+
+Asked ollama_embed_asked(Model& model, std::string_view body) {
+  return embedding_asked(model, parse_ollama_embed(body, model.context()));
+}
+
+Asked ollama_embeddings_asked(Model& model, std::string_view body) {
+  return embedding_asked(model, parse_ollama_embeddings(body, model.context()));
 }
 
 Asked classify_asked(Model& model, std::string_view body) {

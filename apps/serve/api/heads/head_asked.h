@@ -11,6 +11,8 @@ namespace serve {
 // or tenon::Error if the request is refused, with the kind no_head if the model lacks what the route needs.
 Asked embeddings_asked(Model& model, std::string_view body);
 Asked embed_asked(Model& model, std::string_view body);
+Asked ollama_embed_asked(Model& model, std::string_view body);
+Asked ollama_embeddings_asked(Model& model, std::string_view body);
 Asked classify_asked(Model& model, std::string_view body);
 // dialect: of the errors that end the answer.
 Asked rerank_asked(Model& model, std::string_view body, Dialect dialect);

@@ -40,7 +40,7 @@ struct HeadInputs {
 };
 
 struct EmbeddingRequest : HeadRequest {
-  enum class Form { openai, lorax };
+  enum class Form { openai, lorax, ollama, ollama_one };  // the last: of one text, as a vector
   Form form = Form::openai;
   HeadInputs inputs;
   bool normalize = true;

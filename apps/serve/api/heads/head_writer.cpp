@@ -132,6 +132,23 @@ std::string openai_embeddings(const HeadAnswer& answer, const Results& vectors, 
   return out + "}";
 }
 
+std::string ollama_embeddings(const HeadAnswer& answer, const Results& vectors) {
+  std::string out = "{";
+  add_text(out, "model", answer.model);
+  add_key(out, "embeddings");
+  append_each(out, vectors,
+              [](std::string& to, std::size_t, const std::vector<float>& each) { append_numbers(to, each); });
+  add_number(out, "prompt_eval_count", static_cast<std::size_t>(answer.prompt_tokens));
+  return out + "}";
+}
+
+std::string ollama_embedding(const Results& vectors) {
+  std::string out = "{";
+  add_key(out, "embedding");
+  append_numbers(out, vectors.front());
+  return out + "}";
+}
+
 std::string lorax_embeddings(const Results& vectors, bool listed) {
   std::string out;
   if (listed) {

@@ -66,6 +66,8 @@ std::vector<Rank> ranked(const HeadAnswerWriter::Results& results, std::size_t m
 
 // Bodies. Numbers are the shortest that read back as the same float32; base64 is of float32, little-endian.
 std::string openai_embeddings(const HeadAnswer& answer, const HeadAnswerWriter::Results& vectors, bool base64);
+std::string ollama_embeddings(const HeadAnswer& answer, const HeadAnswerWriter::Results& vectors);
+std::string ollama_embedding(const HeadAnswerWriter::Results& vectors);  // of one text
 std::string lorax_embeddings(const HeadAnswerWriter::Results& vectors, bool listed);
 // scores: [labels] of each input; label(i, labels): the name of a class.
 using LabelName = std::function<std::string(std::size_t, std::size_t)>;

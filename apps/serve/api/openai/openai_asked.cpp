@@ -8,10 +8,13 @@
 #include "serve/api/anthropic/messages_request.h"
 #include "serve/api/anthropic/messages_writer.h"
 #include "serve/api/asked.h"
+#include "serve/api/ollama/ollama_request.h"
+#include "serve/api/ollama/ollama_writer.h"
 #include "serve/api/openai/openai_request.h"
 #include "serve/api/openai/openai_writer.h"
 #include "serve/api/openai/responses_request.h"
 #include "serve/api/openai/responses_writer.h"
+#include "serve/api/requested_adapters.h"
 
 namespace serve {
 namespace {
@@ -113,12 +116,7 @@ AnswerStyle add_chat(Model& model, ChatRequest& request, OpenAiAsked& made) {
   return style;
 }
 
-}  // namespace
-
-Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
-  const CompletionRequest request = parse_completion(body, model.context());
-  OpenAiAsked made(model, request, identity);
-  made.terms.echo = request.echo;
+void add_prompts(const Model& model, const CompletionRequest& request, OpenAiAsked& made) {
   for (const CompletionRequest::Prompt& prompt : request.prompts) {
     const auto* const text = std::get_if<std::string>(&prompt);
     std::vector<tenon::TokenId> ids;
@@ -137,6 +135,36 @@ Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity
     made.asked.characters += characters(text ? *text : echo);
     made.add(model, request, std::move(ids), request.echo ? std::move(echo) : std::string());
   }
+}
+
+Asked ollama_asked(Model& model, OllamaRequest& asked, bool is_chat, const AnswerIdentity& identity) {
+  OllamaWriter::Terms terms{.model = asked.model.empty() ? model.name() : asked.model, .chat = is_chat};
+  if (asked.loads) {
+    Asked out;
+    if (!names_base(asked.model, model.context())) need_adapters(model, {{.name = asked.model}}, "model");
+    terms.loads = true;
+    out.writer = std::make_unique<OllamaWriter>(std::move(terms));
+    return out;
+  }
+  const SamplingRequest& request = asked.chat ? static_cast<const SamplingRequest&>(*asked.chat) : *asked.completion;
+  OpenAiAsked made(model, request, identity);
+  if (asked.chat)
+    terms.style = add_chat(model, *asked.chat, made);
+  else
+    add_prompts(model, *asked.completion, made);
+  terms.prompt_tokens = static_cast<int>(made.terms.prompts.front().size());
+  terms.stream = request.stream;
+  made.asked.writer = std::make_unique<OllamaWriter>(std::move(terms));
+  return std::move(made.asked);
+}
+
+}  // namespace
+
+Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
+  const CompletionRequest request = parse_completion(body, model.context());
+  OpenAiAsked made(model, request, identity);
+  made.terms.echo = request.echo;
+  add_prompts(model, request, made);
   return made.finish(model);
 }
 
@@ -183,6 +211,16 @@ Asked messages_asked(Model& model, std::string_view body, const AnswerIdentity& 
                             .keeps_stop = request.options.include_stop,
                             .ends = ends_of(model, made.common.options)});
   return std::move(made.asked);
+}
+
+Asked ollama_chat_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
+  OllamaRequest request = parse_ollama_chat(body, model.context());
+  return ollama_asked(model, request, /*is_chat=*/true, identity);
+}
+
+Asked ollama_generate_asked(Model& model, std::string_view body, const AnswerIdentity& identity) {
+  OllamaRequest request = parse_ollama_generate(body, model.context(), model.has_chat_template());
+  return ollama_asked(model, request, /*is_chat=*/false, identity);
 }
 
 }  // namespace serve

@@ -12,6 +12,8 @@ namespace serve {
 Asked completion_asked(Model& model, std::string_view body, const AnswerIdentity& identity);
 Asked chat_asked(Model& model, std::string_view body, const AnswerIdentity& identity);
 Asked responses_asked(Model& model, std::string_view body, const AnswerIdentity& identity);
-Asked messages_asked(Model& model, std::string_view body, const AnswerIdentity& identity);  // Anthropic's
+Asked messages_asked(Model& model, std::string_view body, const AnswerIdentity& identity);         // Anthropic's
+Asked ollama_chat_asked(Model& model, std::string_view body, const AnswerIdentity& identity);      // Ollama's
+Asked ollama_generate_asked(Model& model, std::string_view body, const AnswerIdentity& identity);  // Ollama's
 
 }  // namespace serve
