@@ -1,4 +1,5 @@
 // The host code of checkpoint/.
+#include "tenon/checkpoint/auto_round-inl.h"
 #include "tenon/checkpoint/bitsandbytes-inl.h"
 #include "tenon/checkpoint/compressed_tensors-inl.h"
 #include "tenon/checkpoint/config-inl.h"
@@ -11,6 +12,7 @@
 #include "tenon/checkpoint/gguf_model-inl.h"
 #include "tenon/checkpoint/gguf_writer-inl.h"
 #include "tenon/checkpoint/gptq-inl.h"
+#include "tenon/checkpoint/modelopt-inl.h"
 #include "tenon/checkpoint/mxfp4-inl.h"
 #include "tenon/checkpoint/peft-inl.h"
 #include "tenon/checkpoint/peft_base-inl.h"

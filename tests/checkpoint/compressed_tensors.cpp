@@ -62,6 +62,11 @@ BOOST_AUTO_TEST_CASE(ignored_modules_stay_floats) {
   BOOST_TEST(floats == plain);
 }
 
+BOOST_AUTO_TEST_CASE(blocks_may_be_a_string) {
+  const auto text = [](QuantizedCase& c) { scheme(c)["weights"]["block_structure"] = "32x48"; };
+  BOOST_TEST(query("ct_fp8_block", text) == query("ct_fp8_block", unchanged));
+}
+
 BOOST_AUTO_TEST_CASE(fp8_may_have_one_scale) {
   const std::vector<float> plain = query("ct_fp8_tensor", unchanged);
   const auto as_fp8 = [](QuantizedCase& c) {
@@ -70,19 +75,92 @@ BOOST_AUTO_TEST_CASE(fp8_may_have_one_scale) {
   BOOST_TEST(query("ct_fp8_tensor", as_fp8) == plain);
 }
 
+// Scales of activations and of the cache have no effect, and are no tensors of the model.
+BOOST_AUTO_TEST_CASE(fixed_scales_of_float_activations_have_no_effect) {
+  const auto fixed = [](QuantizedCase& c) {
+    if (c.quantization().contains("config_groups"))
+      scheme(c)["input_activations"] = {{"num_bits", 8}, {"type", "float"}, {"dynamic", false}, {"strategy", "tensor"}};
+    else
+      c.quantization()["activation_scheme"] = "static";
+    c.quantization()["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
+    for (const char* name : {".input_scale", ".activation_scale"})
+      c.file.add(kQuery + name, DType::f32, {1}, std::vector<float>{0.5f});
+    for (const char* name : {"k_scale", "v_scale"})
+      c.file.add(std::string("model.layers.0.self_attn.") + name, DType::f32, {1}, std::vector<float>{0.5f});
+  };
+  for (const char* name : {"ct_fp8_tensor", "fp8_blocks"}) {
+    BOOST_TEST(query(name, fixed) == query(name, unchanged));
+    const Scratch scratch;
+    QuantizedCase changed(name);
+    fixed(changed);
+    changed.write(scratch.folder());
+    const ModelFiles files = load_checkpoint(scratch.folder());
+    BOOST_TEST(load_whole(files).empty());
+    BOOST_TEST(
+        files.tensors->find(kQuery + ".weight")
+            ->decoder->name()
+            .ends_with(
+                "; activations stay in float32, their scales have no effect; keys and values stay as --kv says"));
+  }
+}
+
+// value = code * (scale / global).
+BOOST_AUTO_TEST_CASE(scales_of_nvfp4) {
+  const std::string packed = kQuery + ".weight_packed", global = kQuery + ".weight_global_scale";
+  const std::vector<float> values = query("ct_nvfp4a16", [&](QuantizedCase& c) {
+    c.tensor(packed).put(0, std::uint8_t{0xf3});  // 1.5, then -6
+    c.tensor(kScale).put(0, std::uint8_t{0x3c});  // 1.5
+    c.tensor(global).put(0, 3.0f);
+  });
+  BOOST_TEST(values[0] == 0.75f);
+  BOOST_TEST(values[1] == -3.0f);
+  const Damage damages[] = {
+      {"ct_nvfp4a16", [&](auto& c) { c.tensor(global).put(0, 0.0f); }, {packed, "not finite"}},
+      {"ct_nvfp4a16", [&](auto& c) { c.file.tensors.erase(global); }, {global + " is missing"}},
+      {"ct_nvfp4a16",
+       [&](auto& c) { c.file.add(global, DType::f32, {2}, std::vector<float>(2)); },
+       {global, "one number"}},
+      {"ct_nvfp4a16", [&](auto& c) { c.tensor(global).dtype = DType::i32; }, {global, "dtype I32", "F32"}},
+      {"ct_nvfp4a16", [&](auto& c) { c.tensor(kScale).put(5, std::uint8_t{0x7f}); }, {packed, "not finite"}},
+      {"ct_nvfp4a16", [&](auto& c) { c.tensor(kScale).dtype = DType::u8; }, {kScale, "dtype U8", "F8_E4M3"}},
+      {"ct_nvfp4a16",
+       [&](auto& c) {
+         c.tensor(kScale).shape = {4, 64};
+       },
+       {kScale, "has shape [4, 64], needs [64, 4]"}},
+      {"ct_nvfp4a16",
+       [&](auto& c) {
+         c.tensor(packed).shape = {256, 8};
+         c.tensor(kScale).shape = {256, 1};
+       },
+       {"has shape", "needs"}},
+      {"ct_nvfp4a16",
+       [&](auto& c) {
+         c.tensor(packed).shape = {512, 4};
+       },
+       {packed, "8 inputs", "multiple of 16"}},
+      {"ct_mxfp4", [&](auto& c) { c.tensor(kScale).put(3, std::uint8_t{255}); }, {packed, "not finite"}},
+      {"ct_mxfp4", [&](auto& c) { c.tensor(kScale).dtype = DType::f8_e4m3; }, {kScale, "dtype F8_E4M3", "U8"}},
+      {"ct_mxfp4", [&](auto& c) { c.file.tensors.erase(kScale); }, {kScale + " is missing"}},
+      {"ct_mxfp8", [&](auto& c) { c.tensor(kScale).put(3, std::uint8_t{255}); }, {kQuery + ".weight", "not finite"}},
+      {"ct_mxfp8", [&](auto& c) { scheme(c)["weights"].erase("scale_dtype"); }, {".weight_scale", "dtype U8"}},
+      {"ct_mxfp4",
+       [&](auto& c) {
+         scheme(c)["weights"] = {{"type", "int"}, {"num_bits", 4}, {"strategy", "channel"}};
+       },
+       {".weight_packed", "floats of 4 bits", "config_groups"}},
+  };
+  check_refused(damages);
+}
+
 BOOST_AUTO_TEST_CASE(variants_that_change_the_output_are_refused) {
   const Damage damages[] = {
       {"ct_int4_g32",
-       [](auto& c) { c.quantization()["format"] = "nvfp4-pack-quantized"; },
-       {"quantization_config.format", "nvfp4", "pack-quantized"}},
+       [](auto& c) { c.quantization()["format"] = "mxfp6-pack-quantized"; },
+       {"quantization_config.format", "mxfp6", "nvfp4-pack-quantized"}},
       {"ct_int4_g32",
        [](auto& c) { c.quantization()["quantization_status"] = "calibration"; },
        {"quantization_status", "calibration", "compressed"}},
-      {"ct_int4_g32",
-       [](auto& c) {
-         c.quantization()["kv_cache_scheme"] = {{"num_bits", 8}};
-       },
-       {"quantization_config.kv_cache_scheme", "changes the output"}},
       {"ct_int4_g32",
        [](auto& c) {
          c.quantization()["transform_config"] = {{"config_groups", {{"u", 1}}}};
@@ -98,7 +176,11 @@ BOOST_AUTO_TEST_CASE(variants_that_change_the_output_are_refused) {
        [](auto& c) { scheme(c)["weights"]["strategy"] = "tensor_group"; },
        {"weights.strategy", "tensor_group"}},
       {"ct_int4_g32", [](auto& c) { scheme(c)["weights"]["dynamic"] = true; }, {"weights.dynamic"}},
-      {"ct_int4_g32", [](auto& c) { scheme(c)["format"] = "mxfp4-pack-quantized"; }, {"group_0.format", "mxfp4"}},
+      {"ct_int4_g32", [](auto& c) { scheme(c)["format"] = "marlin-24"; }, {"group_0.format", "marlin-24"}},
+      {"ct_nvfp4", [](auto& c) { scheme(c)["weights"]["group_size"] = 32; }, {"weights.group_size", "32", "16 is"}},
+      {"ct_mxfp4", [](auto& c) { scheme(c)["weights"]["group_size"] = 16; }, {"weights.group_size", "16", "32 is"}},
+      {"ct_mxfp4", [](auto& c) { scheme(c)["weights"]["strategy"] = "channel"; }, {"weights.strategy", "channel"}},
+      {"ct_mxfp4", [](auto& c) { scheme(c)["weights"]["symmetric"] = false; }, {"weights.symmetric", "floats"}},
       {"ct_w8a8",
        [](auto& c) { scheme(c)["input_activations"]["dynamic"] = false; },
        {"input_activations.dynamic", "fixed scales"}},
@@ -107,9 +189,7 @@ BOOST_AUTO_TEST_CASE(variants_that_change_the_output_are_refused) {
          scheme(c)["output_activations"] = {{"num_bits", 8}};
        },
        {"output_activations"}},
-      {"fp8_blocks",
-       [](auto& c) { c.quantization()["activation_scheme"] = "static"; },
-       {"activation_scheme", "static", "dynamic"}},
+      {"fp8_blocks", [](auto& c) { c.quantization()["activation_scheme"] = "fixed"; }, {"activation_scheme", "fixed"}},
       {"fp8_blocks", [](auto& c) { c.quantization()["fmt"] = "e5m2"; }, {"fmt", "e5m2"}},
   };
   check_refused(damages);
@@ -161,7 +241,10 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
          scheme(c)["weights"]["block_structure"] = {0, 48};
        },
        {"block_structure"}},
-      {"ct_fp8_block", [&](auto& c) { scheme(c)["weights"]["block_structure"] = "32x48"; }, {"block_structure"}},
+      {"ct_fp8_block", [&](auto& c) { scheme(c)["weights"]["block_structure"] = "32x"; }, {"block_structure"}},
+      {"ct_fp8_block", [&](auto& c) { scheme(c)["weights"]["block_structure"] = "32x48x2"; }, {"block_structure"}},
+      {"ct_fp8_block", [&](auto& c) { scheme(c)["weights"]["block_structure"] = "x"; }, {"block_structure"}},
+      {"ct_w8a8", [&](auto& c) { scheme(c)["input_activations"]["dynamic"] = 3; }, {"dynamic", "local"}},
       {"ct_fp8_block",
        [&](auto& c) {
          scheme(c)["weights"]["block_structure"] = {16, 48};

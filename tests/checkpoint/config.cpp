@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(unreadable_configs_are_refused) {
       {"[]", {"must be a JSON object"}},
       {"{\"a\": NaN}", {"not valid JSON"}},
       {"{\"n_layer\": 1, \"n_layer\": 2}", {"duplicate", "n_layer"}},
-      {"{\"quantization_config\": {\"quant_method\": \"hqq\"}}", {"quantization_config.quant_method", "hqq", "gptq"}},
+      {"{\"quantization_config\": {\"quant_method\": \"exl3\"}}", {"quantization_config.quant_method", "exl3", "gptq"}},
       {"{\"quantization_config\": {}}", {"quantization_config"}},
       {"{\"is_encoder_decoder\": true}", {"is_encoder_decoder"}},
       {"{\"is_encoder_decoder\": \"no\"}", {"is_encoder_decoder", "true or false"}},

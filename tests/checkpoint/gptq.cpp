@@ -96,12 +96,89 @@ BOOST_AUTO_TEST_CASE(rules_per_module_leave_the_bits_to_the_tensors) {
     c.quantization()["dynamic"] = {{"+:.*down_proj", {{"bits", 8}}}};
   };
   BOOST_TEST(decoded("gptq_8bit_g32", kDown, rules) == decoded("gptq_8bit_g32", kDown, unchanged));
-  BOOST_TEST(mentions(refusal_of("gptq_8bit_g32",
-                                 [&](QuantizedCase& c) {
-                                   rules(c);
-                                   c.file.tensors.erase(kDown + ".g_idx");
-                                 }),
-                      {"quantization_config.dynamic", "g_idx"}));
+  // Without indices the zero points show the bits, and the scales show the groups.
+  const auto without = [&](QuantizedCase& c) {
+    rules(c);
+    c.quantization()["dynamic"]["+:.*q_proj"] = {{"group_size", 64}};
+    c.file.tensors.erase(kDown + ".g_idx");
+  };
+  BOOST_TEST(decoded("gptq_8bit_g32", kDown, without) == decoded("gptq_8bit_g32", kDown, unchanged));
+}
+
+BOOST_AUTO_TEST_CASE(rules_that_do_not_fit_the_tensors_are_refused) {
+  const auto rule = [](const char* key, int value) {
+    return [=](QuantizedCase& c) {
+      c.quantization()["dynamic"] = {{"+:.*down_proj", {{key, value}}}};
+      c.file.tensors.erase(kQuery + ".g_idx");
+    };
+  };
+  const auto both = [=](const char* key, int value, int other) {
+    return [=](QuantizedCase& c) {
+      c.quantization()[key] = other;
+      rule(key, value)(c);
+    };
+  };
+  const Damage damages[] = {
+      {"gptq_g32", both("bits", 8, 2), {".qweight", "has shape", "no number of bits"}},
+      {"gptq_g32", both("group_size", 48, 64), {".scales", "has shape", "no group_size"}},
+      {"gptq_g32", both("group_size", 48, 40), {kQuery + ".scales", "groups of 40 or 48"}},
+      {"gptq_g32", rule("bits", 7), {"dynamic", ".bits", "7 is not supported"}},
+      {"gptq_g32", rule("group_size", 0), {"dynamic", ".group_size", "is 0"}},
+      {"gptq_g32",
+       [&](auto& c) {  // of 8 outputs, where words of 2 and of 4 bits are as many
+         rule("bits", 2)(c);
+         for (const std::string part : {".qweight", ".scales", ".qzeros"}) {
+           auto& tensor = c.tensor(kQuery + part);
+           tensor.bytes.resize(tensor.bytes.size() / 8);
+           tensor.shape[1] /= 8;
+         }
+       },
+       {kQuery + ".qweight", "may have 2 or 4 bits"}},
+  };
+  check_refused(damages);
+}
+
+// gptqmodel has one sum per word for 2 bits, and one per zero point for 3: there 7 becomes 0, and its neighbour stays.
+BOOST_AUTO_TEST_CASE(zero_points_of_2_and_3_bits_wrap_as_in_the_library) {
+  const auto zeros = [&](const char* name, std::uint32_t word, const nlohmann::json& meta,
+                         const char* format = "gptq") {
+    return decoded(name, kDown, [&](QuantizedCase& c) {
+      c.quantization()["meta"] = meta;
+      c.quantization()["checkpoint_format"] = format;
+      if (format == std::string("gptq_v2"))
+        for (std::byte& each : c.tensor(kDown + ".qzeros").bytes) each = std::byte{0xaa};  // 2 each
+      c.tensor(kDown + ".qzeros").put(0, word);
+    });
+  };
+  const nlohmann::json none, gptqmodel = {{"quantizer", "gptqmodel:7.7.0"}};
+  BOOST_TEST(zeros("gptq_2bit_g32", 0x55555557, gptqmodel) == zeros("gptq_2bit_g32", 0xaaaaaaac, none, "gptq_v2"));
+  const std::vector<float> usual = zeros("gptq_3bit_g32", 0xdb6db6db, none);
+  const std::vector<float> wrapped = zeros("gptq_3bit_g32", 0xdb6db6df, gptqmodel),
+                           kept = zeros("gptq_3bit_g32", 0xdb6db6df, none);
+  for (std::size_t i = 0; i < 32; ++i) {
+    BOOST_TEST(wrapped[96 + i] == usual[96 + i]);
+    BOOST_TEST(kept[96 + i] == usual[96 + i]);
+  }
+  // 0 in place of 4, and 8 in place of 4: as far apart, in both directions.
+  for (std::size_t i = 0; i < 32; ++i)
+    BOOST_TEST(std::abs(wrapped[i] + kept[i] - 2 * usual[i]) <= 1e-5f * std::abs(wrapped[i] - kept[i]));
+  BOOST_TEST(wrapped[0] != kept[0]);
+}
+
+BOOST_AUTO_TEST_CASE(three_bits_need_whole_blocks) {
+  const auto cut = [](const std::string& part, std::vector<std::uint64_t> shape) {
+    return [=](QuantizedCase& c) {
+      auto& tensor = c.tensor(kQuery + part);
+      tensor.bytes.resize(tensor.bytes.size() / (tensor.shape[0] * tensor.shape.back()) * (shape[0] * shape.back()));
+      tensor.shape = shape;
+      if (part == ".qweight") c.file.tensors.erase(kQuery + ".g_idx");
+    };
+  };
+  const Damage damages[] = {
+      {"gptq_3bit_g32", cut(".qweight", {5, 64}), {kQuery + ".qweight", "53 inputs and 64 outputs", "multiples of 32"}},
+      {"gptq_3bit_g32", cut(".qzeros", {2, 5}), {kQuery + ".qzeros", "has shape [2, 5], needs [2, 6]"}},
+  };
+  check_refused(damages);
 }
 
 // A file of 60 inputs: the last word of codes is not full.
@@ -119,7 +196,7 @@ BOOST_AUTO_TEST_CASE(inputs_may_end_within_a_word) {
 
 BOOST_AUTO_TEST_CASE(unsupported_gptq_fields_are_refused) {
   const Damage damages[] = {
-      {"gptq_g32", [](auto& c) { c.quantization()["bits"] = 3; }, {"quantization_config.bits", "3", "4 and 8"}},
+      {"gptq_g32", [](auto& c) { c.quantization()["bits"] = 5; }, {"quantization_config.bits", "5", "2, 3, 4 and 8"}},
       {"gptq_g32", [](auto& c) { c.quantization()["bits"] = "4"; }, {"quantization_config.bits", "integer"}},
       {"gptq_g32", [](auto& c) { c.quantization()["bits"] = 8; }, {".qweight", "has shape", "needs"}},
       {"gptq_g32",
@@ -189,11 +266,16 @@ BOOST_AUTO_TEST_CASE(damaged_gptq_tensors_are_refused) {
   check_refused(damages);
 }
 
+// gptqmodel writes zero_point false for symmetric matrices, whose zero points it stores all the same.
+BOOST_AUTO_TEST_CASE(zero_points_of_awq_are_those_of_the_file) {
+  const auto symmetric = [](QuantizedCase& c) { c.quantization()["zero_point"] = false; };
+  BOOST_TEST(decoded("awq_g32", kDown, symmetric) == decoded("awq_g32", kDown, unchanged));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_awq_files_are_refused) {
   const Damage damages[] = {
       {"awq_g32", [](auto& c) { c.quantization()["format"] = "gemv_fast"; }, {"format", "gemv_fast", "gemm"}},
       {"awq_g32", [](auto& c) { c.quantization()["bits"] = 8; }, {"quantization_config.bits", "4"}},
-      {"awq_g32", [](auto& c) { c.quantization()["zero_point"] = false; }, {"zero_point", "not supported"}},
       {"awq_g32", [](auto& c) { c.quantization()["version"] = "gemv"; }, {"version", "gemv", "gemm"}},
       {"awq_g32", [](auto& c) { c.quantization()["backend"] = "llm-awq"; }, {"backend", "llm-awq"}},
       {"awq_g32", [](auto& c) { c.quantization()["group_size"] = 48; }, {".scales", "has shape", "needs"}},

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes quantized_cases/: tiny models as GPTQ, AWQ, bitsandbytes, compressed-tensors, fp8 and MXFP4 checkpoints, with what they decode to.
+"""Writes quantized_cases/: tiny models as GPTQ, AWQ, AutoRound, bitsandbytes, compressed-tensors, ModelOpt, fp8 and MXFP4 checkpoints,
+with what they decode to.
 
-    python make_quantized_cases.py GPTQMODEL AUTOAWQ [NAME...]
+    python make_quantized_cases.py GPTQMODEL AUTOAWQ AUTOROUND MODELOPT HQQ [NAME...]
 
-GPTQMODEL, AUTOAWQ: unpacked source packages of gptqmodel 7.7.0 and autoawq 0.2.9 (pip download --no-deps --no-binary :all:).
+GPTQMODEL, AUTOAWQ, AUTOROUND, MODELOPT, HQQ: unpacked packages of gptqmodel 7.7.0, autoawq 0.2.9 (pip download --no-deps --no-binary
+NAME), auto-round 0.16.1, nvidia-modelopt 0.47.0 (wheels) and hqq 0.2.8.post1.
 Also needs torch 2.15, transformers 4.57.6, bitsandbytes 0.50.2, compressed-tensors 0.20.0, accelerate, and of gptqmodel's requirements
 those that its layers import: pypcre, logbar, device-smi, tokenicer, defuser, threadpoolctl, pillow. NAME: folders to write; all, if
 there is none.
@@ -34,7 +36,10 @@ import torch
 import transformers
 from bitsandbytes.backends.default.ops import _dequantize_4bit_compute
 from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors.mx_utils import decompress_mx_scale
+from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization.lifecycle.forward import dequantize
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel  # noqa: F401 (gptqmodel needs it first)
 from transformers.pytorch_utils import Conv1D
@@ -52,7 +57,7 @@ def package(name, folder, **values):
     sys.modules[name] = module
 
 
-def libraries(gptqmodel, autoawq):
+def libraries(gptqmodel, autoawq, auto_round, modelopt, hqq):
     root = pathlib.Path(gptqmodel) / "gptqmodel"
     package("gptqmodel", root, DEBUG_ON=False)
     for name in ("models", "nn_modules"):
@@ -61,6 +66,23 @@ def libraries(gptqmodel, autoawq):
     package("awq", root)
     for name in ("modules", "modules.linear", "utils"):
         package("awq." + name, root.joinpath(*name.split(".")))
+    root = pathlib.Path(auto_round) / "auto_round"
+    package("auto_round", root)
+    package("auto_round.utils", root / "utils", get_packing_device=lambda device: "cpu")
+    for name in ("export", "export.export_to_awq"):
+        package("auto_round." + name, root.joinpath(*name.split(".")))
+    for name in ("", ".torch"):
+        package("auto_round_extension" + name, root.parent / "auto_round_extension" / name[1:])
+    root = pathlib.Path(modelopt) / "modelopt"
+    package("modelopt", root)
+    for name in ("torch", "torch.quantization", "torch.quantization.qtensor", "torch.quantization.backends"):
+        package("modelopt." + name, root.joinpath(*name.split(".")))
+    # Only what quantize() and dequantize() use. Blocks are whole here, so nothing is padded.
+    package("modelopt.torch.quantization.utils", root / "torch" / "quantization" / "utils", fsdp2_aware_weight_update=None,
+            patch_fsdp_mp_dtypes=None, reduce_amax=None, reduce_block_amax=None, reduce_block_padding=lambda value, block_sizes: value,
+            convert_quantization_axis_to_reduce_axis=None)
+    package("hqq", pathlib.Path(hqq) / "hqq")
+    package("hqq.core", pathlib.Path(hqq) / "hqq" / "core")
 
 
 # ---------------------------------------------------------------- models
@@ -232,6 +254,38 @@ def awq(name, family, hidden, inner, group):
                     modules_to_not_convert=None))
 
 
+# ---------------------------------------------------------------- AutoRound
+def auto_round(name, family, hidden, inner, packing, bits=4, group=32, sym=True, rules=None):
+    """rules: module ending: its bits and group_size, where they differ."""
+    from auto_round.export.export_to_awq.utils import WQLinear_GEMM, dequantize_gemm
+    from auto_round_extension.torch import qlinear_torch, qlinear_torch_zp
+
+    def quantise(layer_name, layer):
+        linear = as_linear(layer)
+        rule = next((rule for end, rule in (rules or {}).items() if layer_name.endswith(end)), {})
+        width, size = rule.get("bits", bits), rule.get("group_size", group)
+        size = linear.in_features if size == -1 else size
+        columns = linear.weight.detach().split(size, dim=1)
+        scales, zeros = (torch.stack(each, dim=1) for each in zip(*(ranges(each, width, sym) for each in columns)))
+        if packing == "auto_round:auto_awq":
+            packed = WQLinear_GEMM.from_linear(linear, width, size, scales=scales.T.contiguous(), zeros=zeros.T.contiguous())
+            value = dequantize_gemm(packed.qweight, packed.qzeros, packed.scales.float(), width, size).T
+        else:
+            layers = qlinear_torch_zp if packing == "auto_round:auto_gptq" else qlinear_torch
+            packed = layers.QuantLinear(width, size, linear.in_features, linear.out_features, bias=False)
+            packed.pack(linear, scales, zeros)
+            packed.scales, packed.bias = packed.scales.float(), None
+            with torch.no_grad():
+                value = packed(torch.eye(linear.in_features)).T  # 0 and 1: exactly the weights
+            packed.scales = packed.scales.half()
+        return {"." + key: getattr(packed, key).detach() for key in ("qweight", "qzeros", "scales")}, value.contiguous()
+
+    extra = {"extra_config": {f"model.layers.0.{end}": rule for end, rule in rules.items()}} if rules else {}
+    write_case(name, family, hidden, inner, quantise,
+               dict(quant_method="auto-round", bits=bits, group_size=group, sym=sym, data_type="int", packing_format=packing,
+                    block_name_to_quantize="model.layers", iters=200, low_gpu_mem_usage=True, autoround_version="0.16.1", **extra))
+
+
 # ---------------------------------------------------------------- bitsandbytes
 def dequantised_4bit(codes, state):
     """By the library's generic code. Its kernel for AVX-512 decodes rows that are no multiple of a block wrongly (0.50.2)."""
@@ -295,6 +349,8 @@ def compressed(name, family, hidden, inner, format, weights, dtype=torch.float16
             return grid.transpose(1, 2).flatten(2)
         return weight.reshape(rows, -1, args.group_size if args.strategy == "group" else cols)
 
+    powers = args.scale_dtype == torch.uint8
+
     def quantise(layer_name, layer):
         weight = weight_of(layer)
         each = blocks(weight)
@@ -307,14 +363,14 @@ def compressed(name, family, hidden, inner, format, weights, dtype=torch.float16
         else:
             scale = (high - low) / (2**args.num_bits - 1)
             zero = (torch.round(-low / scale.to(dtype)) - 2**(args.num_bits - 1)).clamp(-2**(args.num_bits - 1), 2**(args.num_bits - 1) - 1)
-        scale = scale.clamp(min=1e-4).to(dtype)
+        scale = (torch.exp2(torch.ceil(torch.log2(scale))) if powers else scale.clamp(min=1e-4)).to(dtype)
         if args.strategy == "tensor":
             scale, zero = scale.reshape(1), None if zero is None else zero.reshape(1)
         state = {"weight": weight.to(dtype), "weight_scale": scale}
         if zero is not None:
             state["weight_zero_point"] = zero.to(torch.int8)
         parts = compressor.compress(state, scheme)
-        value = compressor.decompress(dict(parts, weight_scale=scale.float()), scheme)["weight"]
+        value = compressor.decompress(parts if powers else dict(parts, weight_scale=scale.float()), scheme)["weight"]
         if plain_zeros:
             parts["weight_zero_point"] = zero.to(torch.int8)
         return {"." + key: part for key, part in parts.items()}, value.float()
@@ -325,12 +381,99 @@ def compressed(name, family, hidden, inner, format, weights, dtype=torch.float16
                                dict(quant_method="compressed-tensors", format=format, quantization_status="compressed",
                                     global_compression_ratio=None, ignore=list(ignore), kv_cache_scheme=None, sparsity_config={},
                                     config_groups={"group_0": group}, version="0.20.0"), str(dtype).split(".")[1])
-    if activations is None and args.symmetric:  # transformers decompresses and runs the folder; it cannot with zero points
+    if activations is None and args.symmetric and not powers:  # transformers decompresses and runs the folder; it cannot with zero points
         back = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32,
                                                     quantization_config=transformers.CompressedTensorsConfig(run_compressed=False))
         with torch.no_grad():
             own = back(torch.tensor([IDS])).logits[0, -1]
         assert torch.allclose(own, torch.tensor(logits_of(model)), atol=0.3, rtol=0.05), (own - torch.tensor(logits_of(model))).abs().max()
+
+
+def compressed_fp4(name, family, hidden, inner, weights, activations=None, kv_cache=None):
+    """NVFP4 and MXFP4. Also holds what transformers and vLLM need for activations, which has no effect here."""
+    scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(type="float", num_bits=4, symmetric=True, **weights))
+    nvfp4 = scheme.weights.group_size == 16
+    format = "nvfp4-pack-quantized" if nvfp4 else "mxfp4-pack-quantized"
+    compressor = BaseCompressor.get_value_from_registry(format)
+
+    def quantise(_, layer):
+        weight = weight_of(layer).clone()
+        weight[1, :32] = -0.0  # blocks of zeros
+        most = weight.unflatten(1, (-1, scheme.weights.group_size)).abs().amax(dim=-1)
+        state = {"weight": weight}
+        if nvfp4:
+            state["weight_global_scale"] = (448 * 6 / most.max()).reshape(1)
+            scale = (most / 6 * state["weight_global_scale"]).clamp(min=2.0**-9)
+            state["weight_scale"] = scale.to(torch.float8_e4m3fn).float()
+        else:
+            state["weight_scale"] = torch.exp2(torch.floor(torch.log2(most.clamp(min=2.0**-20))) - 2)
+        parts = compressor.compress(state, scheme)
+        codes = unpack_fp4_from_uint8(parts["weight_packed"], *weight.shape, dtype=torch.float32)
+        scale = parts["weight_scale"].float() if nvfp4 else decompress_mx_scale(parts["weight_scale"]).float()
+        value = dequantize(codes, scale, args=scheme.weights, dtype=torch.float32, global_scale=parts.get("weight_global_scale"))
+        assert torch.equal(value.bfloat16(), compressor.decompress(parts, scheme)["weight"]), "the library computes this in bfloat16"
+        if activations:
+            parts["input_global_scale"] = torch.tensor([310.5])
+        return {"." + key: part for key, part in parts.items()}, value
+
+    group = dict(scheme.model_dump(mode="json"), input_activations=activations, format=format)
+    write_case(name, family, hidden, inner, quantise,
+               dict(quant_method="compressed-tensors", format=format, quantization_status="compressed", global_compression_ratio=None,
+                    ignore=["lm_head"], kv_cache_scheme=kv_cache, sparsity_config={}, transform_config={},
+                    config_groups={"group_0": group}, version="0.20.0"), "bfloat16")
+
+
+# ---------------------------------------------------------------- ModelOpt
+def modelopt(name, family, hidden, inner, algorithm, separate=False):
+    """separate: hf_quant_config.json in place of quantization_config."""
+    from modelopt.torch.quantization.qtensor.fp8_tensor import FP8QTensor
+    from modelopt.torch.quantization.qtensor.nvfp4_tensor import NVFP4QTensor
+
+    def quantise(_, layer):
+        weight = weight_of(layer)
+        if algorithm == "FP8":
+            scale = (weight.abs().max() / 448).float()
+            packed, _ = FP8QTensor.quantize(weight, scales=scale)
+            value = packed.dequantize(dtype=torch.float32, scale=scale)
+            parts = {"weight": packed._quantized_data, "weight_scale": scale}
+        else:
+            second = weight.abs().max().float() / (6 * 448)
+            scale = (weight.unflatten(1, (-1, 16)).abs().amax(dim=-1) / (6 * second)).clamp(2.0**-9, 448).to(torch.float8_e4m3fn)
+            packed, _, _ = NVFP4QTensor.quantize(weight.clone(), 16, scale, second)
+            value = packed.dequantize(dtype=torch.float32, scale=scale, double_scale=second, block_sizes={-1: 16})
+            parts = {"weight": packed._quantized_data, "weight_scale": scale, "weight_scale_2": second}
+        parts["input_scale"] = torch.tensor(0.0123)
+        return {"." + key: part for key, part in parts.items()}, value.float().contiguous()
+
+    size = {} if algorithm == "FP8" else {"group_size": 16}
+    both = {"dynamic": False, "num_bits": 8 if algorithm == "FP8" else 4, "type": "float", **size}
+    producer = {"producer": {"name": "modelopt", "version": "0.47.0"}}
+    config = dict(quant_method="modelopt", quant_algo=algorithm, ignore=["lm_head"], **producer,
+                  config_groups={"group_0": {"input_activations": both, "weights": both, "targets": ["Linear"]}})
+    folder, _ = write_case(name, family, hidden, inner, quantise, config, "bfloat16")
+    if separate:
+        config = json.loads((folder / "config.json").read_text())
+        del config["quantization_config"]
+        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+        details = dict(quant_algo=algorithm, kv_cache_quant_algo="FP8", exclude_modules=["lm_head"], **size)
+        (folder / "hf_quant_config.json").write_text(json.dumps(dict(producer, quantization=details), indent=1) + "\n")
+
+
+# ---------------------------------------------------------------- HQQ
+def hqq(name, family, hidden, inner, bits, group=32, axis=1):
+    from hqq.core.quantize import BaseQuantizeConfig, HQQLinear, Quantizer
+
+    config = BaseQuantizeConfig(nbits=bits, group_size=group, axis=axis)
+
+    def quantise(_, layer):
+        linear = as_linear(layer)
+        packed = HQQLinear(linear, config, compute_dtype=torch.float16, device="cpu", del_orig=False)
+        parts = {"." + key: part for key, part in packed.state_dict().items() if key != "bias"}
+        meta = dict(packed.meta, compute_dtype=torch.float32, scale=packed.meta["scale"].float(), zero=packed.meta["zero"].float())
+        return parts, Quantizer.dequantize(packed.W_q, meta)
+
+    write_case(name, family, hidden, inner, quantise,
+               dict(quant_method="hqq", quant_config=dict(config, offload_meta=False), skip_modules=["lm_head"]))
 
 
 # ---------------------------------------------------------------- fp8 in blocks
@@ -398,8 +541,8 @@ def mxfp4(name, experts, hard):
 
 
 def main():
-    libraries(*sys.argv[1:3])
-    wanted = sys.argv[3:]
+    libraries(*sys.argv[1:6])
+    wanted = sys.argv[6:]
 
     def each(make, name, *arguments, **options):
         if not wanted or name in wanted:
@@ -413,6 +556,16 @@ def main():
     each(gptq, "gptq_8bit_g32", "llama", 64, 96, bits=8)
     each(gptq, "gptq_8bit_asym_act_order", "gpt_neox", 64, 96, bits=8, group=64, sym=False, act_order=True, positive_rows=True)
     each(gptq, "gptq_conv1d", "gpt2", 64, 96, group=32, act_order=True)
+    each(gptq, "gptq_2bit_g32", "llama", 64, 96, bits=2)
+    each(gptq, "gptq_2bit_asym_act_order", "qwen2", 64, 96, bits=2, group=16, sym=False, act_order=True, positive_rows=True)
+    each(gptq, "gptq_3bit_g32", "llama", 64, 96, bits=3)
+    each(gptq, "gptq_3bit_asym_act_order", "llama", 64, 96, bits=3, sym=False, act_order=True, positive_rows=True)
+    each(gptq, "gptq_3bit_asym_v2", "llama", 64, 96, bits=3, group=-1, sym=False, v2=True)
+    each(auto_round, "ar_gptq_mixed", "llama", 64, 96, "auto_round:auto_gptq",
+         rules={"mlp.down_proj": dict(bits=8, group_size=-1), "self_attn.q_proj": dict(bits=2, group_size=16)})
+    each(auto_round, "ar_gptq_3bit_asym", "llama", 64, 96, "auto_round:auto_gptq", bits=3, sym=False)
+    each(auto_round, "ar_5bit_asym", "qwen2", 64, 96, "auto_round", bits=5, sym=False)
+    each(auto_round, "ar_awq", "llama", 64, 96, "auto_round:auto_awq", sym=False, rules={"mlp.up_proj": dict(group_size=64)})
     each(awq, "awq_g32", "llama", 64, 96, 32)
     each(awq, "awq_g64", "qwen2", 64, 128, 64)
     each(awq, "awq_per_output", "phi3", 64, 96, -1)
@@ -438,6 +591,21 @@ def main():
          activations=dict(dynamic, type="float", num_bits=8))
     each(compressed, "ct_fp8_tensor", "qwen2", 64, 96, "naive-quantized", dict(floats, strategy="tensor"))
     each(compressed, "ct_fp8_block", "llama", 64, 96, "naive-quantized", dict(floats, strategy="block", block_structure=[32, 48]))
+    each(compressed, "ct_mxfp8", "llama", 64, 96, "mxfp8-quantized", dict(floats, strategy="group", group_size=32, scale_dtype="uint8"))
+    nvfp4 = dict(strategy="tensor_group", group_size=16, scale_dtype="float8_e4m3fn")
+    each(compressed_fp4, "ct_nvfp4a16", "llama", 64, 96, nvfp4)
+    each(compressed_fp4, "ct_nvfp4", "qwen2", 64, 96, nvfp4,
+         activations=dict(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True, dynamic="local",
+                          scale_dtype="float8_e4m3fn"),
+         kv_cache=dict(num_bits=8, type="float", strategy="tensor", symmetric=True, dynamic=False))
+    each(compressed_fp4, "ct_mxfp4", "llama", 64, 96, dict(strategy="group", group_size=32, scale_dtype="uint8"))
+    each(modelopt, "modelopt_fp8", "llama", 64, 96, "FP8")
+    each(modelopt, "modelopt_nvfp4", "qwen2", 64, 96, "NVFP4")
+    each(modelopt, "modelopt_nvfp4_file", "llama", 64, 96, "NVFP4", separate=True)
+    each(hqq, "hqq_4bit", "llama", 64, 96, 4)
+    each(hqq, "hqq_2bit_axis_0", "qwen2", 64, 96, 2, axis=0)
+    each(hqq, "hqq_3bit", "llama", 64, 96, 3)
+    each(hqq, "hqq_8bit_axis_0", "llama", 64, 96, 8, group=64, axis=0)
     each(fp8, "fp8_blocks", "llama", 64, 96, (48, 32))
     each(fp8, "fp8_blocks_bfloat16", "qwen2", 64, 96, (128, 128), torch.bfloat16)
     each(mxfp4, "mxfp4", 4, False)

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_the_library) {
     for (const TensorInfo& tensor : files.tensors->tensors())
       BOOST_TEST((tensor.decoder != nullptr) == expected["weights"].contains(tensor.name), name + ": " + tensor.name);
   }
-  BOOST_TEST(matrices >= 20 * 4);
+  BOOST_TEST(matrices >= 40 * 4);
 }
 
 BOOST_AUTO_TEST_CASE(every_tensor_is_used) {
@@ -72,12 +72,24 @@ BOOST_AUTO_TEST_CASE(decoders_name_their_variant) {
   const std::pair<const char*, const char*> names[] = {
       {"gptq_g64_act_order", "gptq, 4 bits, groups of 64, in order of activations"},
       {"gptq_per_output", "gptq, 4 bits, a scale per output"},
+      {"gptq_3bit_asym_act_order", "gptq, 3 bits, groups of 32, in order of activations"},
+      {"ar_5bit_asym", "auto-round, 5 bits, groups of 32"},
       {"awq_g32", "awq, 4 bits, groups of 32"},
       {"bnb_int8", "bitsandbytes, int8; activations stay in float32"},
       {"bnb_fp4_double", "bitsandbytes, fp4, blocks of 64, double quantisation"},
       {"ct_int4_asym_g32", "compressed-tensors, 4 bits, groups of 32, zero points"},
       {"ct_fp8_tensor", "compressed-tensors, float8 e4m3, one scale"},
       {"ct_w8a8", "compressed-tensors, int8, a scale per output; activations stay in float32"},
+      {"ct_nvfp4a16", "compressed-tensors, nvfp4, blocks of 16"},
+      {"ct_nvfp4",
+       "compressed-tensors, nvfp4, blocks of 16; activations stay in float32, their scales have no effect; keys and "
+       "values stay as --kv says"},
+      {"ct_mxfp4", "compressed-tensors, mxfp4, blocks of 32"},
+      {"ct_mxfp8", "compressed-tensors, float8 e4m3, groups of 32"},
+      {"modelopt_fp8", "modelopt, float8 e4m3, one scale; activations stay in float32, their scales have no effect"},
+      {"modelopt_nvfp4_file",
+       "modelopt, nvfp4, blocks of 16; activations stay in float32, their scales have no effect; keys and values stay "
+       "as --kv says"},
       {"fp8_blocks", "fp8, float8 e4m3, blocks of 48 x 32; activations stay in float32"},
       {"mxfp4", "mxfp4, blocks of 32"},
   };
@@ -144,8 +156,8 @@ BOOST_AUTO_TEST_CASE(members_that_are_not_read_are_listed) {
 BOOST_AUTO_TEST_CASE(what_is_no_quantised_checkpoint_is_refused) {
   const Damage damages[] = {
       {"gptq_g32",
-       [](auto& c) { c.quantization()["quant_method"] = "hqq"; },
-       {"config.json: quantization_config.quant_method", "\"hqq\"", "gptq", "compressed-tensors", "original"}},
+       [](auto& c) { c.quantization()["quant_method"] = "exl3"; },
+       {"config.json: quantization_config.quant_method", "\"exl3\"", "gptq", "compressed-tensors", "original"}},
       {"gptq_g32",
        [](auto& c) { c.quantization().erase("quant_method"); },
        {"config.json: quantization_config.quant_method", "missing"}},

@@ -37,6 +37,10 @@ struct QuantizedCase {
 
   explicit QuantizedCase(const std::string& name) {
     std::ifstream(kQuantizedCases / name / "config.json") >> config;
+    if (std::ifstream separate(kQuantizedCases / name / "hf_quant_config.json"); separate) {
+      separate >> quantization();
+      quantization()["quant_method"] = "modelopt";
+    }
     file.read(kQuantizedCases / name / "model.safetensors");
   }
   nlohmann::json& quantization() { return config["quantization_config"]; }

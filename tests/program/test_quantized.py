@@ -40,13 +40,13 @@ class Quantized(ProgramTest):
         model = self.folder / "model"
         model.mkdir()
         config = json.loads((CASES / "gptq_g32" / "config.json").read_text())
-        config["quantization_config"]["bits"] = 2
+        config["quantization_config"]["bits"] = 5
         (model / "config.json").write_text(json.dumps(config))
         (model / "model.safetensors").symlink_to(CASES / "gptq_g32" / "model.safetensors")
         for command in ("inspect", "run"):
             done = tenon(command, "--model", model)
             self.assertNotEqual(done.returncode, 0)
-            self.assertIn("config.json: quantization_config.bits: 2 is not supported: 4 and 8 are", done.stderr)
+            self.assertIn("config.json: quantization_config.bits: 5 is not supported: 2, 3, 4 and 8 are", done.stderr)
 
     def test_a_written_copy_answers_as_the_source_in_that_format(self):
         requests = as_lines([{"id": 1, "input_ids": [3, 17, 40], "max_new_tokens": 6, "ignore_eos": True, "logits_hash": True}])

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/checkpoint/compressed_tensors.h"
+#include "tenon/checkpoint/fp4_decoder.h"
 #include "tenon/core/error.h"
 #include "tenon/core/float8.h"
 #include "tenon/core/require.h"
@@ -39,7 +40,7 @@ class ScaledDecoder final : public MatrixDecoder {
     read_codes(checkpoint, first, count, out);
     const std::uint64_t grid_row = first / parts_.block.rows,
                         grid_rows = divided_up(first + count, parts_.block.rows) - grid_row;
-    const std::vector<float> scales = read_floats(checkpoint, parts_.scales, {grid_row * groups, grid_rows * groups});
+    const std::vector<float> scales = read_scales(checkpoint, parts_.scales, {grid_row * groups, grid_rows * groups});
     const std::vector<float> zeros = read_zeros(checkpoint, {grid_row, grid_rows}, groups);
     const std::vector<std::uint32_t> group_of = groups_of_inputs(checkpoint, groups);
     for (std::uint64_t row = 0; row < count; ++row) {
@@ -122,9 +123,10 @@ struct WeightSchemes {
   std::set<int> bits;              // of packed integers
   std::set<std::uint64_t> groups;  // their sizes
   std::optional<MatrixShape> block;
-  bool symmetric = false, asymmetric = false;  // some integers are
-  bool ordered = false, unordered = false;     // some groups are of columns in order of activations
-  std::string note;                            // on activations
+  bool nvfp4 = false, mxfp4 = false, mxfp8 = false;  // some are
+  bool symmetric = false, asymmetric = false;        // some integers are
+  bool ordered = false, unordered = false;           // some groups are of columns in order of activations
+  std::string note;                                  // on activations
 };
 
 inline std::string extent_text(MatrixShape block, MatrixShape shape) {
@@ -137,7 +139,7 @@ inline std::string extent_text(MatrixShape block, MatrixShape shape) {
 // The rows and columns that share a scale, from the shape of the scales.
 inline MatrixShape scale_block(const QuantizedTensors& tensors, const TensorInfo& scales, MatrixShape shape,
                                const WeightSchemes& schemes) {
-  tensors.need_type(scales, {DType::f32, DType::f16, DType::bf16});
+  if (!(schemes.mxfp8 && scales.dtype == DType::u8)) tensors.need_type(scales, {DType::f32, DType::f16, DType::bf16});
   const std::vector<std::uint64_t>& dims = scales.shape;
   const bool one = std::all_of(dims.begin(), dims.end(), [](std::uint64_t dim) { return dim == 1; });
   if (one) return shape;
@@ -154,6 +156,12 @@ inline MatrixShape scale_block(const QuantizedTensors& tensors, const TensorInfo
   tensors.refuse(scales, "has shape " + shape_text(dims) + ", which no scheme of " +
                              tensors.config().where("quant_method") + " gives a matrix of shape " +
                              shape_text(std::vector{shape.rows, shape.cols}));
+}
+
+// Scales of activations, which stay in float32. They are listed as parts of the matrix.
+inline void take_activation_scales(QuantizedTensors& tensors, const std::string& module) {
+  for (const char* name : {".input_scale", ".input_global_scale", ".input_zero_point", ".activation_scale"})
+    tensors.take_if(module + name);
 }
 
 // A matrix of which `parts` has codes, bits and shape.
@@ -181,6 +189,7 @@ inline void add_scaled(QuantizedTensors& tensors, const std::string& module, Sca
     tensors.need_shape(*g_idx, {parts.shape.cols});
     parts.g_idx = *g_idx;
   }
+  take_activation_scales(tensors, module);
   const std::string name = kind + extent_text(parts.block, parts.shape) + (parts.zeros ? ", zero points" : "") +
                            (parts.g_idx ? ", in order of activations" : "") + schemes.note;
   const TensorInfo codes = parts.codes;
@@ -188,9 +197,14 @@ inline void add_scaled(QuantizedTensors& tensors, const std::string& module, Sca
   tensors.add(module, codes, shape, std::make_shared<ScaledDecoder>(name, std::move(parts)));
 }
 
-// Two positive integers: rows and columns of a block.
+// Two positive integers: rows and columns of a block. Files of 2024 have a string: "128x128".
 inline MatrixShape block_structure(const Fields& fields, const std::string& key) {
-  const Json& value = fields.value(key);
+  Json value = fields.value(key);
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (const std::size_t cross = text.find('x'); cross != text.npos && text.size() < 16) {
+    const Json sides = Json::parse("[" + text.substr(0, cross) + "," + text.substr(cross + 1) + "]", nullptr, false);
+    if (sides.is_array()) value = sides;
+  }
   if (!value.is_array() || value.size() != 2)
     fields.refuse(key, "must be a list of rows and columns, is " + Fields::describe(value));
   const auto side = [&](const Json& each) {
@@ -200,24 +214,57 @@ inline MatrixShape block_structure(const Fields& fields, const std::string& key)
 }
 
 inline constexpr const char* kFloatActivations = "; activations stay in float32";
+inline constexpr const char* kUnusedScales = "; activations stay in float32, their scales have no effect";
+inline constexpr const char* kFloatCache = "; keys and values stay as --kv says";
 
-// Dynamic: the scale follows from the activations themselves, so float32 is the exact form of the same computation.
+// Activations stay in float32. The library rounds them: with scales that follow from the activations themselves, or
+// with fixed ones. vLLM leaves out both on a device without arithmetic in fp8 or NVFP4, and runs Marlin's kernels.
+// Integers with fixed scales are refused: they run as integers everywhere.
 inline void read_activations(const Fields& scheme, WeightSchemes& out) {
   if (scheme.has("output_activations"))
     throw Error(Error::Kind::unsupported, scheme.where("output_activations"), "is not supported");
   if (!scheme.has("input_activations")) return;
   const Fields inputs = scheme.object("input_activations");
-  const bool dynamic = inputs.has("dynamic") && inputs.value("dynamic") == true;
-  if (!dynamic)
+  const Json dynamic = inputs.has("dynamic") ? inputs.value("dynamic") : Json(false);
+  if (!dynamic.is_boolean() && dynamic != "local")
+    inputs.refuse("dynamic", "must be true, false or \"local\", is " + Fields::describe(dynamic));
+  const bool fixed = dynamic != true && dynamic != "local";
+  if (fixed && inputs.choice("type", {"int", "float"}, "int") == "int")
     throw Error(Error::Kind::unsupported, inputs.where("dynamic"),
-                "other than true is not supported: fixed scales of activations change the output; use a checkpoint "
-                "with dynamic ones or with weights only");
-  out.note = kFloatActivations;
+                "other than true is not supported for integers: fixed scales of activations change the output; use a "
+                "checkpoint with dynamic ones or with weights only");
+  if (!fixed && out.note.empty()) out.note = kFloatActivations;
+  if (fixed || dynamic == "local") out.note = kUnusedScales;
+}
+
+// Floats of 4 bits. The library knows them by the size of a group.
+inline void read_fp4(const Fields& weights, WeightSchemes& out) {
+  const std::string strategy = weights.choice("strategy", {"tensor_group", "group"});
+  const int size = weights.positive_int("group_size"), needed = strategy == "group" ? 32 : 16;
+  if (size != needed)
+    throw Error(Error::Kind::unsupported, weights.where("group_size"),
+                std::to_string(size) + " is not supported for floats of 4 bits in a " + strategy + ": " +
+                    std::to_string(needed) + " is");
+  if (!weights.boolean("symmetric", true))
+    throw Error(Error::Kind::unsupported, weights.where("symmetric"), "false is not supported for floats");
+  (strategy == "group" ? out.mxfp4 : out.nvfp4) = true;
+}
+
+// The format of the config, or of one of its groups.
+inline void need_format(const Fields& fields) {
+  fields.choice("format", {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
+                           "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized", "mixed-precision"});
+}
+
+// Keys and values stay in the format of the cache, which the caller chooses: rounding them to fp8 only saves memory.
+inline void leave_cache(QuantizedTensors& tensors, WeightSchemes& out) {
+  for (const char* name : {".k_scale", ".v_scale", ".q_scale"})
+    for (const std::string& module : tensors.ending_in(name)) tensors.drop(module + name);
+  out.note += kFloatCache;
 }
 
 inline void read_scheme(const Fields& scheme, WeightSchemes& out) {
-  if (scheme.has("format"))
-    scheme.choice("format", {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized"});
+  if (scheme.has("format")) need_format(scheme);
   read_activations(scheme, out);
   if (!scheme.has("weights")) return;
   const Fields weights = scheme.object("weights");
@@ -225,9 +272,11 @@ inline void read_scheme(const Fields& scheme, WeightSchemes& out) {
     throw Error(Error::Kind::unsupported, weights.where("dynamic"), "other than false is not supported");
   const bool integers = weights.choice("type", {"int", "float"}, "int") == "int";
   const int bits = weights.integer("num_bits", 1, 32, 8);
-  if (bits != 8 && !(integers && bits == 4))
+  if (bits != 8 && bits != 4)
     throw Error(Error::Kind::unsupported, weights.where("num_bits"),
-                std::to_string(bits) + " is not supported: integers of 4 and 8 bits and floats of 8 are");
+                std::to_string(bits) + " is not supported: 4 and 8 are");
+  if (!integers && bits == 4) return read_fp4(weights, out);
+  if (!integers && weights.string("scale_dtype", "").ends_with("uint8")) out.mxfp8 = true;
   if (integers) out.bits.insert(bits);
   if (integers) (weights.boolean("symmetric", true) ? out.symmetric : out.asymmetric) = true;
   // "weight" and "static" order the columns of the file; the others need weight_g_idx.
@@ -242,6 +291,22 @@ inline void read_scheme(const Fields& scheme, WeightSchemes& out) {
   if (out.block && *out.block != block)
     throw Error(Error::Kind::unsupported, weights.where("block_structure"), "differs from that of another group");
   out.block = block;
+}
+
+// Codes of E2M1. NVFP4 has scales of E4M3, MXFP4 exponents.
+inline void add_packed_floats(QuantizedTensors& tensors, const std::string& module, const WeightSchemes& schemes) {
+  const TensorInfo& codes = tensors.take(module + ".weight_packed");
+  const TensorInfo* scales = tensors.stored().find(module + ".weight_scale");
+  const bool nvfp4 = schemes.nvfp4 && !(schemes.mxfp4 && scales && scales->dtype == DType::u8);
+  if (!nvfp4 && !schemes.mxfp4)
+    tensors.refuse(
+        codes, "has floats of 4 bits, of which no scheme of " + tensors.config().where("config_groups") + " speaks");
+  take_activation_scales(tensors, module);
+  if (nvfp4)
+    add_fp4(tensors, module, codes, 16, module + ".weight_global_scale", true, "compressed-tensors, nvfp4",
+            schemes.note);
+  else
+    add_fp4(tensors, module, codes, 32, "", false, "compressed-tensors, mxfp4", schemes.note);
 }
 
 inline void add_packed(QuantizedTensors& tensors, const std::string& module, const WeightSchemes& schemes) {
@@ -284,16 +349,19 @@ inline void add_bytes(QuantizedTensors& tensors, const std::string& module, cons
 
 TENON_INLINE void find_compressed_tensors(QuantizedTensors& tensors) {
   const Fields& config = tensors.config();
-  config.choice("format", {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision"});
+  need_format(config);
   // Files of 2024 say frozen; their weights are codes, too.
   config.choice("quantization_status", {"compressed", "frozen"}, "compressed");
-  tensors.refuse_set({"kv_cache_scheme", "transform_config", "moe_sparsity_config"});
+  tensors.refuse_set({"transform_config", "moe_sparsity_config"});
   if (config.has("sparsity_config") && !config.value("sparsity_config").empty())
     config.object("sparsity_config").choice("format", {"dense"});
   WeightSchemes schemes;
   const Fields groups = config.object("config_groups");
   for (const auto& [name, ignored] : groups.json().items()) read_scheme(groups.object(name), schemes);
-  for (const std::string& module : tensors.ending_in(".weight_packed")) add_packed(tensors, module, schemes);
+  if (config.has("kv_cache_scheme")) leave_cache(tensors, schemes);
+  for (const std::string& module : tensors.ending_in(".weight_packed"))
+    tensors.stored().find(module + ".weight_packed")->dtype == DType::u8 ? add_packed_floats(tensors, module, schemes)
+                                                                         : add_packed(tensors, module, schemes);
   for (const std::string& module : tensors.ending_in(".weight")) {
     const DType type = tensors.stored().find(module + ".weight")->dtype;
     if (type == DType::i8 || type == DType::f8_e4m3)
@@ -303,11 +371,11 @@ TENON_INLINE void find_compressed_tensors(QuantizedTensors& tensors) {
 
 TENON_INLINE void find_fp8(QuantizedTensors& tensors) {
   const Fields& config = tensors.config();
-  config.choice("activation_scheme", {"dynamic"}, "dynamic");
+  const bool dynamic = config.choice("activation_scheme", {"dynamic", "static"}, "dynamic") == "dynamic";
   config.choice("fmt", {"e4m3"}, "e4m3");
-  tensors.refuse_set({"kv_cache_scheme"});
   WeightSchemes schemes;
-  schemes.note = kFloatActivations;
+  schemes.note = dynamic ? kFloatActivations : kUnusedScales;
+  if (config.has("kv_cache_scheme")) leave_cache(tensors, schemes);
   if (config.has("weight_block_size")) schemes.block = block_structure(config, "weight_block_size");
   for (const std::string& module : tensors.ending_in(".weight")) {
     if (tensors.stored().find(module + ".weight")->dtype != DType::f8_e4m3) continue;

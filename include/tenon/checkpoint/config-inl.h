@@ -18,6 +18,11 @@ TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_
   if (!std::filesystem::is_directory(folder, failed))
     throw Error(Error::Kind::io, file_, "there is no model folder \"" + file_name_of(folder) + "\" to read it from");
   json_ = std::make_shared<const Json>(read_json_file(folder / file_, max_bytes, {.values = 1'000'000}));
+  if (!whole().has(kQuantizationKey) && std::filesystem::exists(folder / kModelOptFile, failed)) {
+    Json json = read_json_file(folder / kModelOptFile, max_bytes, {.values = 1'000'000});
+    if (json.is_object() && !json.contains("quant_method")) json["quant_method"] = "modelopt";
+    quantization_ = std::make_shared<const Json>(std::move(json));
+  }
   refuse_unsupported();
   if (!std::filesystem::exists(folder / kGenerationFile, failed)) return;
   generation_ =
@@ -61,8 +66,10 @@ TENON_INLINE ConfigFile ConfigFile::with(const std::vector<std::pair<std::string
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::quantization() const {
-  constexpr const char* key = "quantization_config";
-  return whole().has(key) ? std::optional<Fields>(whole().object(key)) : std::nullopt;
+  if (quantization_)
+    return std::optional<Fields>(std::in_place, *quantization_, kModelOptFile, "", Error::Kind::invalid_file,
+                                 &logs_->quantization);
+  return whole().has(kQuantizationKey) ? std::optional<Fields>(whole().object(kQuantizationKey)) : std::nullopt;
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
@@ -79,6 +86,7 @@ TENON_INLINE std::vector<std::string> ConfigFile::unread() const {
   };
   list(logs_->config, *json_, file_);
   if (generation_) list(logs_->generation, *generation_, kGenerationFile);
+  if (quantization_) list(logs_->quantization, *quantization_, kModelOptFile);
   return out;
 }
 

@@ -32,7 +32,7 @@ struct SpecialTokenDefaults {
 /// The config files of a model. fields() and generation() are views into the object and must not outlive it.
 class ConfigFile {
  public:
-  /// Reads <folder>/config.json and, if it exists, <folder>/generation_config.json.
+  /// Reads <folder>/config.json and, where they exist, <folder>/generation_config.json and hf_quant_config.json.
   /// Errors: io if config.json is missing; invalid_file if a file is not a JSON object. Error unsupported if
   /// config.json sets a field that changes the outputs and that tenon does not implement.
   explicit ConfigFile(const std::filesystem::path& folder);
@@ -57,7 +57,8 @@ class ConfigFile {
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return whole().string("model_type"); }
 
-  /// quantization_config: how another library quantised the weights (quantized.h); empty where the file has none.
+  /// quantization_config: how another library quantised the weights (quantized.h). Where config.json has none, the
+  /// members of hf_quant_config.json, which ModelOpt writes; empty where there is neither.
   std::optional<Fields> quantization() const;
 
   /// The members of generation_config.json; empty where the file does not exist.
@@ -83,7 +84,8 @@ class ConfigFile {
   SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const;
 
  private:
-  static constexpr const char* kGenerationFile = "generation_config.json";
+  static constexpr const char *kGenerationFile = "generation_config.json", *kModelOptFile = "hf_quant_config.json",
+                              *kQuantizationKey = "quantization_config";
 
   // The ids of a field that are in the vocabulary. The others are appended to `dropped`, each with its file and field.
   static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
@@ -96,13 +98,14 @@ class ConfigFile {
   void refuse_unsupported() const;
 
   struct Logs {
-    FieldLog config, generation;
+    FieldLog config, generation, quantization;
   };
 
   std::string file_;
   std::shared_ptr<Logs> logs_ = std::make_shared<Logs>();
   std::shared_ptr<const Json> json_;
-  std::shared_ptr<const Json> generation_;  // null: the file does not exist
+  std::shared_ptr<const Json> generation_;    // null: the file does not exist
+  std::shared_ptr<const Json> quantization_;  // the same of hf_quant_config.json; null too where config.json is enough
   std::optional<TokenId> tokenizer_eos_;
   std::optional<bool> has_head_;
 };

@@ -3,9 +3,11 @@
 #include <string_view>
 #include <utility>
 
+#include "tenon/checkpoint/auto_round.h"
 #include "tenon/checkpoint/bitsandbytes.h"
 #include "tenon/checkpoint/compressed_tensors.h"
 #include "tenon/checkpoint/gptq.h"
+#include "tenon/checkpoint/modelopt.h"
 #include "tenon/checkpoint/mxfp4.h"
 #include "tenon/checkpoint/quantized.h"
 #include "tenon/checkpoint/quantized_tensors.h"
@@ -22,16 +24,19 @@ struct QuantizationMethod {
 inline constexpr QuantizationMethod kQuantizationMethods[] = {
     {"gptq", find_gptq},
     {"awq", find_awq},
+    {"auto-round", find_auto_round},
     {"bitsandbytes", find_bitsandbytes},
     {"compressed-tensors", find_compressed_tensors},
     {"fp8", find_fp8},
     {"mxfp4", find_mxfp4},
+    {"modelopt", find_modelopt},
 };
 
 inline const QuantizationMethod& method_of(const Fields& config) {
   // Old uploads of bitsandbytes have these switches alone.
   const bool by_switch = config.boolean("load_in_8bit", false) || config.boolean("load_in_4bit", false);
-  const std::string name = config.has("quant_method") || !by_switch ? config.string("quant_method") : "bitsandbytes";
+  std::string name = config.has("quant_method") || !by_switch ? config.string("quant_method") : "bitsandbytes";
+  if (name == "intel/auto-round") name = "auto-round";  // until AutoRound 0.4
   std::string list;
   for (const QuantizationMethod& each : kQuantizationMethods) {
     if (each.name == name) return each;

@@ -1,4 +1,4 @@
-// Quantised checkpoints of other libraries: GPTQ, AWQ, bitsandbytes, compressed-tensors, blocks of fp8 and
+// Quantised checkpoints of other libraries: GPTQ, AWQ, AutoRound, bitsandbytes, compressed-tensors, blocks of fp8 and
 // MXFP4. Field quantization_config of config.json names the method.
 #pragma once
 #include <string>

@@ -78,13 +78,14 @@ TENON_INLINE void QuantizedTensors::unsupported(const std::string& key, const st
   throw Error(Error::Kind::unsupported, config_.where(key), what);
 }
 
-TENON_INLINE void QuantizedTensors::refuse_set(std::initializer_list<const char*> keys) const {
+TENON_INLINE void QuantizedTensors::refuse_set(const Fields& fields, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
-    if (!config_.has(key)) continue;
-    const Json& value = config_.value(key);
+    if (!fields.has(key)) continue;
+    const Json& value = fields.value(key);
     const bool empty = (value.is_structured() && value.empty()) || value == false;
     if (!empty)
-      unsupported(key, "is not supported, because it changes the output; use a checkpoint without it, or the original");
+      throw Error(Error::Kind::unsupported, fields.where(key),
+                  "is not supported, because it changes the output; use a checkpoint without it, or the original");
   }
 }
 

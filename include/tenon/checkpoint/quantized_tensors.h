@@ -50,6 +50,9 @@ class QuantizedTensors {
   /// The same. Error invalid_file where there is none.
   const TensorInfo& take(const std::string& name);
 
+  /// Leaves out a tensor that has no effect.
+  void drop(const std::string& name) { taken_.insert(name); }
+
   /// Adds matrix `module`.weight, which takes the place of tensor `main`.
   void add(const std::string& module, const TensorInfo& main, MatrixShape shape,
            std::shared_ptr<const MatrixDecoder> decoder);
@@ -63,8 +66,9 @@ class QuantizedTensors {
 
   /// Error unsupported at a field of the config.
   [[noreturn]] void unsupported(const std::string& key, const std::string& what) const;
-  /// Refuses fields that are set, because they change the weights or the output.
-  void refuse_set(std::initializer_list<const char*> keys) const;
+  /// Refuses fields that are set, because they change the weights or the output: those of the config, or of a part.
+  void refuse_set(std::initializer_list<const char*> keys) const { refuse_set(config_, keys); }
+  static void refuse_set(const Fields& fields, std::initializer_list<const char*> keys);
 
   /// Error invalid_file if the tensor is not of one of these types.
   void need_type(const TensorInfo& tensor, std::initializer_list<DType> types) const;
