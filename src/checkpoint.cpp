@@ -12,6 +12,7 @@
 #include "tenon/checkpoint/gguf_model-inl.h"
 #include "tenon/checkpoint/gguf_writer-inl.h"
 #include "tenon/checkpoint/gptq-inl.h"
+#include "tenon/checkpoint/hqq-inl.h"
 #include "tenon/checkpoint/modelopt-inl.h"
 #include "tenon/checkpoint/mxfp4-inl.h"
 #include "tenon/checkpoint/peft-inl.h"

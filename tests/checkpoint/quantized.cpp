@@ -86,6 +86,8 @@ BOOST_AUTO_TEST_CASE(decoders_name_their_variant) {
        "values stay as --kv says"},
       {"ct_mxfp4", "compressed-tensors, mxfp4, blocks of 32"},
       {"ct_mxfp8", "compressed-tensors, float8 e4m3, groups of 32"},
+      {"hqq_3bit", "hqq, 3 bits, groups of 32"},
+      {"hqq_2bit_axis_0", "hqq, 2 bits, groups of 32 along the outputs"},
       {"modelopt_fp8", "modelopt, float8 e4m3, one scale; activations stay in float32, their scales have no effect"},
       {"modelopt_nvfp4_file",
        "modelopt, nvfp4, blocks of 16; activations stay in float32, their scales have no effect; keys and values stay "

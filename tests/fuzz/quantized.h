@@ -1,4 +1,4 @@
-// Damaged checkpoints of GPTQ, AWQ, bitsandbytes, compressed-tensors, fp8 and MXFP4, as many as you like. Each is
+// Damaged checkpoints of GPTQ, AWQ and the other methods of quantized.h, as many as you like. Each is
 // opened, and rows of all its matrices are decoded. It must load or be refused by tenon::Error.
 #pragma once
 #include <cstring>

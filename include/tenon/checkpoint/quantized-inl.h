@@ -7,6 +7,7 @@
 #include "tenon/checkpoint/bitsandbytes.h"
 #include "tenon/checkpoint/compressed_tensors.h"
 #include "tenon/checkpoint/gptq.h"
+#include "tenon/checkpoint/hqq.h"
 #include "tenon/checkpoint/modelopt.h"
 #include "tenon/checkpoint/mxfp4.h"
 #include "tenon/checkpoint/quantized.h"
@@ -30,6 +31,7 @@ inline constexpr QuantizationMethod kQuantizationMethods[] = {
     {"fp8", find_fp8},
     {"mxfp4", find_mxfp4},
     {"modelopt", find_modelopt},
+    {"hqq", find_hqq},
 };
 
 inline const QuantizationMethod& method_of(const Fields& config) {

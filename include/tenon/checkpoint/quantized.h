@@ -1,5 +1,5 @@
-// Quantised checkpoints of other libraries: GPTQ, AWQ, AutoRound, bitsandbytes, compressed-tensors, blocks of fp8 and
-// MXFP4. Field quantization_config of config.json names the method.
+// Quantised checkpoints of other libraries: GPTQ, AWQ, AutoRound, HQQ, bitsandbytes, compressed-tensors, ModelOpt,
+// blocks of fp8 and MXFP4. Field quantization_config of config.json names the method.
 #pragma once
 #include <string>
 
