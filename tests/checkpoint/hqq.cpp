@@ -16,7 +16,7 @@ const std::string kQuery = "model.layers.0.self_attn.q_proj";
 
 }  // namespace
 
-// value = (code - zero) * scale. Of 4 bits, the first half of the matrix has the high ones.
+// value = (code - zero) * scale. The first half of the matrix has the high 4 bits of the bytes.
 BOOST_AUTO_TEST_CASE(codes_and_zero_points) {
   const Scratch scratch;
   const Checkpoint checkpoint = changed_checkpoint(scratch, "hqq_4bit", [](QuantizedCase& c) {
