@@ -8,6 +8,7 @@
 #include "gguf_file.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/io/json.h"
+#include "tenon/io/sha256.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_gguf)
 
@@ -81,12 +82,25 @@ BOOST_AUTO_TEST_CASE(metadata_of_every_type_is_read) {
 BOOST_AUTO_TEST_CASE(values_of_every_type_have_the_bits_of_gguf_py) {
   const Checkpoint cases = opened(kCases / "cases.gguf");
   const Checkpoint expected = Checkpoint::open_file(kCases / "expected.safetensors");
-  BOOST_TEST_REQUIRE(cases.tensors().size() == 33u);
-  BOOST_TEST(expected.tensors().size() == 33u);
+  BOOST_TEST_REQUIRE(cases.tensors().size() == 56u);
+  BOOST_TEST(expected.tensors().size() == 56u);
   for (const TensorInfo& tensor : cases.tensors()) {
     const TensorInfo& answer = expected.require(tensor.name, tensor.shape);
     const std::vector<float> found = whole(cases, tensor), wanted = whole(expected, answer);
     BOOST_TEST(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)) == 0, tensor.name);
+  }
+}
+
+// Every entry of every grid, whose values gguf-py gives as SHA-256.
+BOOST_AUTO_TEST_CASE(codes_of_grids_have_the_bits_of_gguf_py) {
+  const Json metadata = *read_gguf_header(File(kCases / "grids.gguf")).metadata;
+  const Checkpoint cases = opened(kCases / "grids.gguf");
+  BOOST_TEST_REQUIRE(cases.tensors().size() == 7u);
+  for (const TensorInfo& tensor : cases.tensors()) {
+    const std::vector<float> values = whole(cases, tensor);
+    Sha256 hash;
+    hash.update(std::as_bytes(std::span(values)));
+    BOOST_TEST(hash.hex() == metadata.at("sha256." + tensor.name), tensor.name);
   }
 }
 
@@ -185,7 +199,7 @@ BOOST_AUTO_TEST_CASE(malformed_files_are_refused) {
       {"2^64 values", head(1, 0).tensor("a", 0, 0, {huge, huge}).data(16), {"a", "2^64"}},
       {"more bytes than the file", head(1, 0).tensor("a", 0, 0, {1000}).data(16), {"a", "more bytes"}},
       {"no whole block", head(1, 0).tensor("a", 0, 2, {16, 2}).data(36), {"a", "multiple of 32", "Q4_0"}},
-      {"type not read", head(1, 0).tensor("a", 0, 16, {256}).data(66), {"a", "IQ2_XXS", "not read", "Q4_K"}},
+      {"type not read", head(1, 0).tensor("a", 0, 15, {256}).data(292), {"a", "Q8_K", "not read", "Q4_K"}},
       {"type unknown", head(1, 0).tensor("a", 0, 77).data(16), {"a", "77", "not read"}},
       {"offset unaligned", head(1, 0).tensor("a", 8).data(64), {"a", "alignment"}},
       {"offset past the end", head(1, 0).tensor("a", 1u << 20).data(16), {"a", "past the end"}},

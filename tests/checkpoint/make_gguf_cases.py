@@ -4,11 +4,13 @@
     python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0
     VENV/bin/python tests/checkpoint/make_gguf_cases.py
 
-The tests gguf.cpp and gguf_writer.cpp compare with ==. There are three files:
-- cases.gguf: 33 tensors, and a metadata entry of each kind;
+The tests gguf.cpp and gguf_writer.cpp compare with ==. There are four files:
+- cases.gguf: 56 tensors, and a metadata entry of each kind;
 - expected.safetensors: gguf.dequantize of each tensor, in float32;
+- grids.gguf: a tensor of each type that has a grid, with every code of it, and SHA-256 of gguf.dequantize;
 - encoded.gguf: float32 values, and gguf.quantize of them in each type that is written.
 """
+import hashlib
 import json
 import pathlib
 import struct
@@ -20,9 +22,21 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "gguf_cases"
 TYPES = gguf.GGMLQuantizationType
 # Byte offsets of the float16 scales of a block; other bytes can have any value.
 SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0], "Q2_K": [80, 82],
-          "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+          "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0], "TQ1_0": [52], "TQ2_0": [64],
+          "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0]}
 # Smallest subnormal, subnormal, smallest normal, minus zero, one third, minus one, largest.
 HARD_HALVES = [0x0001, 0x03ff, 0x0400, 0x8000, 0x3555, 0xbc00, 0x7bff]
+
+
+def put_scale(data, kind, k, halves):
+    """Sets scale k of blocks [..., bytes] to float16 numbers [...], given as their bits."""
+    if kind == TYPES.IQ1_M:  # a nibble in each of the last 4 words
+        for i in range(4):
+            high = data[..., 49 + 2 * i]
+            high[...] = high & 15 | (halves >> 4 * i & 15).astype(np.uint8) << 4
+        return
+    offset = SCALES[kind.name][k]
+    data[..., offset], data[..., offset + 1] = halves & 255, halves >> 8
 
 
 def random_blocks(rng, kind, shape):
@@ -31,8 +45,8 @@ def random_blocks(rng, kind, shape):
     rows, blocks = shape[0], shape[1] // values
     data = rng.integers(0, 256, (rows, blocks, size), dtype=np.uint8)
     scales = rng.normal(0, 0.05, (rows, blocks, 2)).astype(np.float16)
-    for k, offset in enumerate(SCALES[kind.name]):
-        data[:, :, offset:offset + 2] = scales[:, :, k:k + 1].view(np.uint8)
+    for k in range(len(SCALES.get(kind.name, [0]))):
+        put_scale(data, kind, k, scales[:, :, k].view(np.uint16))
     return data.reshape(rows, blocks * size)
 
 
@@ -41,9 +55,9 @@ def hard_blocks(rng, kind):
     values, size = gguf.GGML_QUANT_SIZES[kind]
     data = random_blocks(rng, kind, (1, values * 2)).reshape(2, size)
     for block in range(2):
-        for k, offset in enumerate(SCALES[kind.name]):
+        for k in range(len(SCALES.get(kind.name, [0]))):
             half = HARD_HALVES[rng.integers(len(HARD_HALVES))] if block or k else HARD_HALVES[0]
-            data[block, offset:offset + 2] = np.frombuffer(struct.pack("<H", half), np.uint8)
+            put_scale(data[block], kind, k, np.uint16(half))
     return data.reshape(1, 2 * size)
 
 
@@ -53,8 +67,53 @@ def mxfp4_blocks(rng, exponents):
     return np.concatenate([np.array(exponents, np.uint8)[:, None], codes], axis=1).reshape(1, -1)
 
 
+def nvfp4_blocks(rng):
+    """A row of 64 blocks that has every byte as a scale, those with the bit of a sign, too."""
+    codes = rng.integers(0, 256, (64, 32), dtype=np.uint8)
+    return np.concatenate([np.arange(256, dtype=np.uint8).reshape(64, 4), codes], axis=1).reshape(1, -1)
+
+
+def every_code(rng, name):
+    """A row of random blocks in which each code of the grid comes once."""
+    kind = TYPES[name]
+    codes = getattr(gguf.quants, name).grid_shape[0]
+    runs = 64 if name.startswith("IQ3") else 32  # codes of a block
+    data = random_blocks(rng, kind, (1, codes // runs * 256)).reshape(codes // runs, -1)
+    code = np.arange(codes).reshape(-1, runs)
+    low, high = (code & 255).astype(np.uint8), (code >> 8).astype(np.uint8)
+    packed = lambda bits: sum(high[:, k::8 // bits] << k * bits for k in range(8 // bits))
+    if name == "IQ2_XXS":
+        data[:, 2:].reshape(-1, 8, 8)[:, :, :4] = low.reshape(-1, 8, 4)
+    elif name == "IQ2_XS":
+        data[:, 2:66:2], data[:, 3:66:2] = low, data[:, 3:66:2] & 0xfe | high
+    elif name == "IQ1_M":
+        data[:, :32], data[:, 32:48] = low, data[:, 32:48] & 0x88 | packed(4)
+    else:
+        data[:, 2:2 + runs] = low
+    if name == "IQ2_S":
+        data[:, 66:74] = packed(2)
+    elif name == "IQ3_S":
+        data[:, 66:74] = packed(1)
+    elif name == "IQ1_S":
+        words = sum(high[:, k::4].astype(np.uint16) << 3 * k for k in range(4))
+        data[:, 34:50] = (data[:, 34:50].copy().view(np.uint16) & 0xf000 | words).view(np.uint8)
+    return data.reshape(1, -1), kind
+
+
 def tensors(rng):
-    for name in SCALES:
+    yield from first_tensors(rng)
+    weights = rng.normal(0, 0.02, (2, 256)).astype(np.float32)
+    for name in (*list(SCALES)[list(SCALES).index("IQ4_XS"):], "IQ1_M"):
+        kind = TYPES[name]
+        yield f"random.{name}", random_blocks(rng, kind, (2, 256)), kind
+        yield f"hard.{name}", hard_blocks(rng, kind), kind
+    for name in ("TQ1_0", "TQ2_0"):
+        yield f"quantized.{name}", gguf.quantize(weights, TYPES[name]), TYPES[name]
+    yield "hard.NVFP4", nvfp4_blocks(rng), TYPES.NVFP4
+
+
+def first_tensors(rng):
+    for name in list(SCALES)[:list(SCALES).index("IQ4_XS")]:
         kind = TYPES[name]
         values = gguf.GGML_QUANT_SIZES[kind][0]
         yield f"random.{name}", random_blocks(rng, kind, (3, 96) if values == 32 else (2, 256)), kind
@@ -131,10 +190,37 @@ def write_encoded(path):
     writer.close()
 
 
+def comes_once(data, kind, code):
+    """Whether the blocks have this code of the grid once: its entry is made NaN."""
+    decoder = getattr(gguf.quants, kind.name)
+    kept = decoder.grid[0, 0, code].copy()
+    decoder.grid[0, 0, code] = np.nan
+    count = np.isnan(gguf.dequantize(data, kind)).sum()
+    decoder.grid[0, 0, code] = kept
+    return count == decoder.grid_shape[1]
+
+
+def write_grids(path):
+    rng = np.random.default_rng(46)
+    writer = gguf.GGUFWriter(str(path), "test")
+    for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M"):
+        data, kind = every_code(rng, name)
+        values = gguf.dequantize(data, kind)
+        assert values.dtype == np.float32 and np.isfinite(values).all(), name
+        assert all(comes_once(data, kind, code) for code in range(getattr(gguf.quants, name).grid_shape[0])), name
+        writer.add_tensor(name, data, raw_dtype=kind)
+        writer.add_string("sha256." + name, hashlib.sha256(values.tobytes()).hexdigest())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     rng = np.random.default_rng(44)
     FOLDER.mkdir(exist_ok=True)
     write_encoded(FOLDER / "encoded.gguf")
+    write_grids(FOLDER / "grids.gguf")
     writer = gguf.GGUFWriter(str(FOLDER / "cases.gguf"), "test")
     metadata(writer)
     expected = {}

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "tenon/checkpoint/gguf_blocks.h"
+#include "tenon/checkpoint/gguf_bytes.h"
+#include "tenon/checkpoint/gguf_grid_blocks.h"
 #include "tenon/core/elements.h"
 #include "tenon/core/error.h"
 #include "tenon/core/float16.h"
@@ -15,22 +17,10 @@
 
 namespace tenon::detail {
 
-inline int byte_at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
-inline int signed_at(const std::byte* bytes, int i) { return static_cast<std::int8_t>(byte_at(bytes, i)); }
-inline float half_at(const std::byte* bytes) {
-  std::uint16_t half;
-  std::memcpy(&half, bytes, sizeof half);
-  return float_of_f16(half);
-}
-// The code of value i < 32 in 16 bytes of nibbles: low nibbles first, then high ones.
-inline int nibble_at(const std::byte* bytes, int i) { return byte_at(bytes, i % 16) >> (i / 16 * 4) & 15; }
-// Bit i of 32.
-inline int bit_at(const std::byte* bytes, int i) { return byte_at(bytes, i / 8) >> (i % 8) & 1; }
-
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                            1,    13,   25,  38,  53,  69,  89,  113};
 
-// Twice the values of MXFP4's codes (E2M1).
+// Twice the values of MXFP4's and NVFP4's codes (E2M1).
 inline constexpr std::array<std::int8_t, 16> kDoubledMxfp4Values = {0, 1,  2,  3,  4,  6,  8,  12,
                                                                     0, -1, -2, -3, -4, -6, -8, -12};
 
@@ -115,6 +105,61 @@ inline void decode_q6_k(const std::byte* block, float* out) {
   }
 }
 
+// d, high bits of scales (16), low nibbles of scales [4], codes [128]. Runs of 32 values.
+inline void decode_iq4_xs(const std::byte* block, float* out) {
+  const float d = half_at(block);
+  const int high = number_at<std::uint16_t>(block + 2);
+  for (int j = 0; j < 8; ++j) {
+    const int scale = packed_nibble_at(block + 4, j) | (high >> (2 * j) & 3) << 4;
+    const float step = d * static_cast<float>(scale - 32);
+    for (int i = 0; i < 32; ++i) {
+      const int code = nibble_at(block + 8 + 16 * j, i);
+      out[32 * j + i] = step * static_cast<float>(kIq4Values[static_cast<std::size_t>(code)]);
+    }
+  }
+}
+
+// trits [52], d. A byte b has five trits, or four in the last 4 bytes: trit k is floor(3 (3^k b mod 256) / 256). Each
+// run of 32, 16 and 4 bytes has trit 0 of all its bytes first.
+inline void decode_tq1_0(const std::byte* block, float* out) {
+  constexpr int powers[] = {1, 3, 9, 27, 81};
+  const float d = half_at(block + 52);
+  const auto run = [&](int first, int bytes, int trits) {
+    for (int k = 0; k < trits; ++k)
+      for (int i = 0; i < bytes; ++i)
+        *out++ = d * static_cast<float>(((byte_at(block, first + i) * powers[k] & 255) * 3 >> 8) - 1);
+  };
+  run(0, 32, 5);
+  run(32, 16, 5);
+  run(48, 4, 4);
+}
+
+// codes of 2 bits [64], d.
+inline void decode_tq2_0(const std::byte* block, float* out) {
+  const float d = half_at(block + 64);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * static_cast<float>((byte_at(block, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3) - 1);
+}
+
+// Half the value of an E4M3 whose sign is ignored. 0x7f is 0, as in ggml-impl.h's ggml_ue4m3_to_fp32.
+inline float half_ue4m3(int bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (bits == 0x7f) return 0;
+  return exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -10)
+                       : std::ldexp(static_cast<float>(8 + mantissa), exponent - 11);
+}
+
+// scales [4], codes [32]. Runs of 16 values.
+inline void decode_nvfp4(const std::byte* block, float* out) {
+  for (int j = 0; j < 4; ++j) {
+    const float scale = half_ue4m3(byte_at(block, j));
+    for (int i = 0; i < 16; ++i) {
+      const int code = byte_at(block + 4 + 8 * j, i % 8) >> (i / 8 * 4) & 15;
+      out[16 * j + i] = scale * static_cast<float>(kDoubledMxfp4Values[static_cast<std::size_t>(code)]);
+    }
+  }
+}
+
 inline void decode_block(DType type, const std::byte* block, float* out) {
   switch (type) {
     case DType::q4_0:
@@ -146,8 +191,16 @@ inline void decode_block(DType type, const std::byte* block, float* out) {
       return decode_q4_k(block, out, true);
     case DType::q6_k:
       return decode_q6_k(block, out);
+    case DType::iq4_xs:
+      return decode_iq4_xs(block, out);
+    case DType::tq1_0:
+      return decode_tq1_0(block, out);
+    case DType::tq2_0:
+      return decode_tq2_0(block, out);
+    case DType::nvfp4:
+      return decode_nvfp4(block, out);
     default:
-      return;
+      return decode_grid_block(type, block, out);
   }
 }
 

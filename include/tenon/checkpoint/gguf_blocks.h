@@ -1,7 +1,7 @@
 // The block types of GGUF, decoded to float32 with the bits of gguf-py's `dequantize`, and some of them encoded with
 // those of its `quantize` (gguf 0.19, quants.py).
 //
-// A block is a run of 32 or 256 values of one row. Each value is `scale * code` or `scale * code - minimum`. The
+// A block is a run of 32, 64 or 256 values of one row. Each value is `scale * code` or `scale * code - minimum`. The
 // products before a sum have at most 22 bits: 11 of a float16 scale, 6 of a sub-scale, 5 of a code. They are exact in
 // float32, so a compiler that contracts product and sum changes no bit (docs/numerics.md, R3).
 #pragma once
@@ -42,6 +42,27 @@ constexpr GgufBlock block_layout(DType type) {
       return {256, 176};
     case DType::q6_k:
       return {256, 210};
+    case DType::iq4_xs:
+      return {256, 136};
+    case DType::tq1_0:
+      return {256, 54};
+    case DType::tq2_0:
+    case DType::iq2_xxs:
+      return {256, 66};
+    case DType::iq2_xs:
+      return {256, 74};
+    case DType::iq2_s:
+      return {256, 82};
+    case DType::iq3_xxs:
+      return {256, 98};
+    case DType::iq3_s:
+      return {256, 110};
+    case DType::iq1_s:
+      return {256, 50};
+    case DType::iq1_m:
+      return {256, 56};
+    case DType::nvfp4:
+      return {64, 36};
     default:
       return {1, dtype_bits(type) / 8};
   }
