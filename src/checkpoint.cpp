@@ -10,6 +10,7 @@
 #include "tenon/checkpoint/gguf_blocks-inl.h"
 #include "tenon/checkpoint/gguf_experts-inl.h"
 #include "tenon/checkpoint/gguf_model-inl.h"
+#include "tenon/checkpoint/gguf_parts-inl.h"
 #include "tenon/checkpoint/gguf_writer-inl.h"
 #include "tenon/checkpoint/gptq-inl.h"
 #include "tenon/checkpoint/hqq-inl.h"

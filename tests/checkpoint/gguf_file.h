@@ -64,12 +64,19 @@ struct GgufBytes {
   }
 };
 
-// A model of F32 tensors.
+// A model of F32 tensors, or of blocks of another type.
 struct GgufFile {
   struct Tensor {
     std::string name;
     std::vector<std::uint64_t> shape;  // rows first
     std::vector<float> values;
+    std::uint32_t type = 0;
+    std::string blocks = {};  // unless F32
+
+    std::string_view bytes() const {
+      if (type != 0) return blocks;
+      return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+    }
   };
   nlohmann::json metadata = nlohmann::json::object();
   std::vector<Tensor> tensors;
@@ -86,12 +93,12 @@ struct GgufFile {
     for (const auto& [key, value] : metadata.items()) out.text(key).value(value);
     std::uint64_t offset = 0;
     for (const Tensor& each : tensors) {
-      out.tensor(each.name, offset, 0, {each.shape.rbegin(), each.shape.rend()});
-      offset += (each.values.size() * sizeof(float) + 31) / 32 * 32;
+      out.tensor(each.name, offset, each.type, {each.shape.rbegin(), each.shape.rend()});
+      offset += (each.bytes().size() + 31) / 32 * 32;
     }
     for (const Tensor& each : tensors) {
       out.data(0);
-      out.bytes.append(reinterpret_cast<const char*>(each.values.data()), each.values.size() * sizeof(float));
+      out.bytes += each.bytes();
     }
     return out.data(0).bytes;
   }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "../checkpoint/gguf_file.h"
 #include "../io/scratch.h"
@@ -73,6 +74,36 @@ inline nlohmann::json byte_level() {
   return out;
 }
 
+// Its matrices in blocks of 256 values, of one type after another. The blocks are zeros: damage makes them others.
+inline GgufFile llama_of_blocks() {
+  GgufFile file = llama(byte_level(), 256);
+  const auto first = static_cast<std::size_t>(DType::iq4_xs), last = static_cast<std::size_t>(DType::nvfp4);
+  std::size_t next = first;
+  for (GgufFile::Tensor& each : file.tensors) {
+    if (each.shape.size() != 2 || each.shape[1] != 256) continue;
+    const auto type = static_cast<DType>(next);
+    const GgufBlock block = block_layout(type);
+    each.type = tenon::detail::gguf_type_number(type);
+    each.blocks.assign(
+        each.values.size() / static_cast<std::size_t>(block.values) * static_cast<std::size_t>(block.bytes), '\0');
+    next = next == last ? first : next + 1;
+  }
+  return file;
+}
+
+// Parts 1 and 2 of a model: the metadata, and the tensors.
+inline std::pair<std::string, std::string> two_parts(const GgufFile& whole) {
+  GgufFile first = whole, second = whole;
+  first.tensors.clear();
+  second.metadata = nlohmann::json::object();
+  for (auto& [file, number] : {std::pair(&first, 0), {&second, 1}}) {
+    file->metadata["split.no"] = number;
+    file->metadata["split.count"] = 2;
+    file->metadata["split.tensors.count"] = whole.tensors.size();
+  }
+  return {first.bytes(), second.bytes()};
+}
+
 template <class Random>
 std::string damaged(std::string bytes, Random& random) {
   constexpr std::uint64_t edges[] = {0, 1, 31, 255, 1u << 31, std::uint64_t{1} << 62, ~std::uint64_t{0}};
@@ -129,11 +160,29 @@ inline int run(int argc, char** argv) {
                     q8 = read(scratch / "q8_0.gguf"), pieced = llama(sentencepiece, 8).bytes();
   const std::filesystem::path mixtures = TENON_SOURCE_DIR "/tests/model/gguf_experts";
   const std::string experts = read(mixtures / "qwen3moe.gguf"), stacks = read(mixtures / "gpt-oss.gguf");
-  const std::string* const sound[] = {&small, &q4, &small, &q8, &small, &experts, &small, &stacks, &small, &pieced};
+  const std::string blocks = llama_of_blocks().bytes();
   const tenon::test::MemoryFile memory;
-  for (const std::string* bytes : sound) load(memory.write(*bytes));
+  // One of two parts is damaged, the other is sound.
+  const auto [metadata, tensors] = two_parts(llama(byte_level(), 8));
+  std::filesystem::create_symlink(memory.write(metadata), scratch / "a-00001-of-00002.gguf");
+  scratch.write("a-00002-of-00002.gguf", tensors);
+  scratch.write("b-00001-of-00002.gguf", metadata);
+  std::filesystem::create_symlink(memory.write(tensors), scratch / "b-00002-of-00002.gguf");
+  struct Sound {
+    const std::string& bytes;
+    const char* path = "";  // of the model that has them as a part
+  };
+  const char *const first = "a-00001-of-00002.gguf", *const second = "b-00001-of-00002.gguf";
+  const Sound sound[] = {{small},  {q4},    {small},  {q8},    {small},           {experts},         {blocks},
+                         {stacks}, {small}, {pieced}, {small}, {metadata, first}, {tensors, second}, {blocks}};
+  const auto load_bytes = [&](const Sound& each, const std::string& bytes) {
+    const std::filesystem::path& written = memory.write(bytes);
+    load(*each.path == '\0' ? written : scratch / each.path);
+  };
+  for (const Sound& each : sound) load_bytes(each, each.bytes);
   return tenon::test::run_seeds(argc, argv, [&](auto& random, std::uint32_t seed) {
-    load(memory.write(damaged(*sound[seed % std::size(sound)], random)));
+    const Sound& each = sound[seed % std::size(sound)];
+    load_bytes(each, damaged(each.bytes, random));
   });
 }
 

@@ -8,8 +8,8 @@ import struct
 import sys
 
 
-F32, F16, Q4_0, Q8_0 = 0, 1, 2, 8
-ALIGNMENT, WIDTH, VOCABULARY = 32, 32, 258
+F32, F16, Q4_0, Q8_0, IQ4_XS, IQ1_M = 0, 1, 2, 8, 23, 29
+ALIGNMENT, WIDTH, INNER, VOCABULARY = 32, 32, 256, 258
 
 
 def text(value):
@@ -50,7 +50,7 @@ class Gguf:
         self.magic, self.version, self.alignment = b"GGUF", 3, ALIGNMENT
         self.counts = None  # (tensors, entries), if other than true
         self.metadata = {"general.architecture": "gpt2", "gpt2.block_count": 1, "gpt2.context_length": 16,
-                         "gpt2.embedding_length": WIDTH, "gpt2.feed_forward_length": 64, "gpt2.attention.head_count": 2,
+                         "gpt2.embedding_length": WIDTH, "gpt2.feed_forward_length": INNER, "gpt2.attention.head_count": 2,
                          "gpt2.attention.layer_norm_epsilon": 1e-5, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
                          "tokenizer.ggml.tokens": [*byte_spellings(), "th", "<|endoftext|>"],
                          "tokenizer.ggml.token_type": [1] * 257 + [3], "tokenizer.ggml.merges": ["t h"],
@@ -65,8 +65,8 @@ class Gguf:
                                   ("blk.0.attn_qkv.weight", [96, WIDTH], Q8_0), ("blk.0.attn_qkv.bias", [96], F32),
                                   ("blk.0.attn_output.weight", [WIDTH, WIDTH], F32), ("blk.0.attn_output.bias", [WIDTH], F32),
                                   ("blk.0.ffn_norm.weight", [WIDTH], F32), ("blk.0.ffn_norm.bias", [WIDTH], F32),
-                                  ("blk.0.ffn_up.weight", [64, WIDTH], Q4_0), ("blk.0.ffn_up.bias", [64], F32),
-                                  ("blk.0.ffn_down.weight", [WIDTH, 64], F16), ("blk.0.ffn_down.bias", [WIDTH], F32)):
+                                  ("blk.0.ffn_up.weight", [INNER, WIDTH], Q4_0), ("blk.0.ffn_up.bias", [INNER], F32),
+                                  ("blk.0.ffn_down.weight", [WIDTH, INNER], F16), ("blk.0.ffn_down.bias", [WIDTH], F32)):
             self.tensors[name] = [shape, kind, self.values(shape, kind, rng)]
 
     @staticmethod
@@ -123,6 +123,14 @@ def field(name, **fields):
     return change
 
 
+def blocks(kind, sound, other=None):
+    """ffn_down in blocks of 256 values: block 5 is the other one."""
+    def change(file):
+        tensor = file.tensors["blk.0.ffn_down.weight"]
+        tensor[1], tensor[2] = kind, sound * 5 + (other or sound) + sound * (WIDTH - 6)
+    return change
+
+
 def removed(name):
     def change(file):
         del file.tensors[name]
@@ -148,6 +156,12 @@ def one_more(entries):
     return change
 
 
+def split(number, count):
+    def change(file):
+        file.metadata.update({"split.no": number, "split.count": count, "split.tensors.count": len(file.tensors)})
+    return change
+
+
 HALF_NAN, HALF_INFINITY, FLOAT_NAN = b"\x00\x7e", b"\x00\x7c", struct.pack("<f", float("nan"))
 TOKENS, MERGES, KINDS = "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_type"
 # Faults of the parts: name, change, words of the error.
@@ -167,14 +181,22 @@ FAULTS = [
     ("text_past_the_end", key("general.name", (8, struct.pack("<Q", 1 << 40))), ["general.name", "truncated"]),
     ("truth_value_7", key("tokenizer.ggml.add_bos_token", (7, b"\7")), ["add_bos_token", "0 or 1"]),
     ("alignment_24", key("general.alignment", 24), ["general.alignment", "power of two"]),
-    ("split_in_two", key("split.count", 2), ["split.count", "llama-gguf-split"]),
+    ("split_without_a_number", key("split.count", 2), ["split.no", "missing"]),
+    ("split_by_another_name", split(0, 2), ["split.count", "must end with -00001-of-00002.gguf"]),
+    ("second_of_two", split(1, 2), ["split.no", "part 2 of 2", "name the first"]),
+    ("split_number_past_the_end", split(2, 2), ["split.no"]),
+    ("split_in_2_31", split(0, 1 << 31), ["split.count"]),
     ("no_dimension_of_a_matrix", field("blk.0.ffn_down.weight", shape=[]), ["blk.0.ffn_down.weight", "shape"]),
     ("dimension_0", field("blk.0.ffn_down.weight", shape=[0, 64]), ["blk.0.ffn_down.weight", "shape"]),
     ("dimension_2_63", field("blk.0.ffn_down.weight", shape=[32, 1 << 63]), ["blk.0.ffn_down.weight", "2^64"]),
     ("shape_turned", field("blk.0.ffn_down.weight", shape=[64, 32]), ["blk.0.ffn_down.weight", "shape"]),
     ("row_of_half_a_block", field("blk.0.ffn_up.weight", shape=[128, 16]), ["blk.0.ffn_up.weight", "multiple of 32"]),
     ("type_that_was_removed", field("blk.0.ffn_up.weight", kind=4), ["blk.0.ffn_up.weight", "the type 4"]),
-    ("type_iq1_s", field("blk.0.ffn_up.weight", kind=19), ["blk.0.ffn_up.weight", "IQ1_S"]),
+    ("type_q8_k", field("blk.0.ffn_up.weight", kind=15), ["blk.0.ffn_up.weight", "Q8_K", "is not read"]),
+    ("row_of_an_eighth_of_a_block", field("blk.0.ffn_up.weight", kind=19), ["blk.0.ffn_up.weight", "multiple of 256", "IQ1_S"]),
+    ("nan_scale_of_iq4_xs", blocks(IQ4_XS, bytes(136), HALF_NAN + b"\x55" * 134), ["blk.0.ffn_down.weight", "not finite"]),
+    ("infinite_scale_of_iq1_m", blocks(IQ1_M, bytes(56), bytes(53) + b"\xc0\0\x70"), ["blk.0.ffn_down.weight", "not finite"]),
+    ("blocks_cut_off", blocks(IQ1_M, bytes(55)), ["blk.0.ffn_down", "overlaps"]),
     ("offset_not_aligned", field("output_norm.bias", offset=8), ["output_norm.bias", "alignment"]),
     ("offset_past_the_end", field("output_norm.bias", offset=1 << 40), ["output_norm.bias", "past the end"]),
     ("offset_of_another", field("output_norm.bias", offset=0), ["overlaps"]),

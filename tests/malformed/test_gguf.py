@@ -23,6 +23,11 @@ class MalformedGguf(ProgramTest):
         second = gguf_cases.Gguf()
         second.version = 2
         self.assertEqual(self.check_bytes(second.bytes())[0], 0)
+        for kind, size in ((gguf_cases.IQ4_XS, 136), (gguf_cases.IQ1_M, 56)):
+            third = gguf_cases.Gguf()
+            gguf_cases.blocks(kind, bytes(size))(third)
+            status, output, _, _ = self.check_bytes(third.bytes())
+            self.assertEqual(status, 0, output)
 
     def test_each_fault_is_one_readable_error(self):
         usual = self.check_bytes(gguf_cases.sound())[3]

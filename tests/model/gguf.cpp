@@ -363,7 +363,9 @@ BOOST_AUTO_TEST_CASE(wrong_models_are_refused) {
   refuses(key("llama.vocab_size", 38), {"llama.vocab_size", "37"});
   refuses(key("llama.vocab_size", "\xFF"), {"llama.vocab_size", "37"});
   refuses(key("tokenizer.chat_template", "\xFF"), {"tokenizer.chat_template", "UTF-8"});
-  refuses(key("split.count", 2), {"split.count", "merge"});
+  refuses(key("split.count", 2), {"split.no", "missing"});
+  refuses(key("llama.pooling_type", 1), {"llama.pooling_type", "other than 0 and 3"});
+  refuses(key("llama.attention.causal", false), {"llama.attention.causal", "false"});
   refuses(key("llama.block_count", 3), {"layers.2."});
   refuses([](GgufFile& file) { file.at("token_embd.weight").name = "token_embedding.weight"; }, {"token_embd.weight"});
   refuses([](GgufFile& file) { file.at("blk.0.attn_q.weight").name = "blk.0.attn_z.weight"; },

@@ -79,6 +79,26 @@ BOOST_AUTO_TEST_CASE(snapshots_of_links_and_shards_load) {
   }
 }
 
+// A snapshot of GGUF files, and a folder.
+BOOST_AUTO_TEST_CASE(a_folder_of_one_gguf_model_is_that_model) {
+  const test::Scratch scratch;
+  const fs::path folder = scratch / "made", cache = scratch / "cache";
+  fs::create_directories(folder);
+  const auto add = [&](const fs::path& to, const char* name) { std::ofstream(to / name) << "GGUF"; };
+  BOOST_TEST(find_model(folder.string(), {}) == folder);
+  for (const char* name : {"tiny-00001-of-00002.gguf", "tiny-00002-of-00002.gguf", "mmproj-tiny.gguf"})
+    add(folder, name);
+  BOOST_TEST(find_model(folder.string(), {}) == folder / "tiny-00001-of-00002.gguf");
+  const fs::path snapshot = add_repository(cache, "org--tiny", folder);
+  BOOST_TEST(find_model("org/tiny", cache) == snapshot / "tiny-00001-of-00002.gguf");
+  add(snapshot, "other.gguf");
+  const std::string message = refusal([&] { find_model("org/tiny", cache); });
+  says(message, "has no config.json, but 2 GGUF models");
+  says(message, "other.gguf, tiny-00001-of-00002.gguf");
+  add(snapshot, "config.json");
+  BOOST_TEST(find_model("org/tiny", cache) == snapshot);
+}
+
 BOOST_AUTO_TEST_CASE(names_of_models) {
   const std::pair<const char*, const char*> names[] = {{"/models/tiny", "tiny"},
                                                        {"/models/tiny/", "tiny"},

@@ -1,6 +1,7 @@
 """Writes GGUF files for the tests: the default model as the converter of llama.cpp would write it."""
 import array
 import json
+import random
 import struct
 
 import support
@@ -8,6 +9,12 @@ import support
 F16, ALIGNMENT = 1, 32
 STEMS = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "ln_1": "attn_norm", "attn.c_attn": "attn_qkv",
          "attn.c_proj": "attn_output", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+
+
+# Types of blocks of 256 values: number, bytes, place of the float16 scale, largest value under a scale of 1.
+BLOCKS = {"Q2_K": (10, 84, 80, 45), "Q3_K": (11, 110, 108, 128), "IQ4_XS": (23, 136, 0, 4064), "TQ1_0": (34, 54, 52, 1),
+          "TQ2_0": (35, 66, 64, 2), "IQ2_XXS": (16, 66, 0, 167), "IQ2_XS": (17, 74, 0, 167), "IQ2_S": (22, 82, 0, 167),
+          "IQ3_XXS": (18, 98, 0, 481), "IQ3_S": (21, 110, 0, 465), "IQ1_S": (19, 50, 0, 17)}
 
 
 def text(value):
@@ -42,6 +49,42 @@ def write(path, metadata, tensors):
         head += struct.pack("<IQ", kind, len(data))
         data += values + bytes(-len(values) % ALIGNMENT)
     path.write_bytes(head + bytes(-len(head) % ALIGNMENT) + data)
+
+
+def write_parts(folder, stem, metadata, tensors, count):
+    """The parts of llama-gguf-split --no-tensor-first-split: the first has the metadata alone. Returns its path."""
+    names, each = list(tensors), -(-len(tensors) // (count - 1))
+    for number in range(count):
+        keys = {"split.no": number, "split.count": count, "split.tensors.count": len(tensors)}
+        some = names[(number - 1) * each:number * each] if number else []
+        write(folder / part_name(stem, number + 1, count), keys if number else {**metadata, **keys}, {name: tensors[name] for name in some})
+    return folder / part_name(stem, 1, count)
+
+
+def part_name(stem, part, count):
+    return f"{stem}-{part:05d}-of-{count:05d}.gguf"
+
+
+def random_blocks(rng, name, values):
+    """Blocks of a type with random codes, whose values are at most 0.1."""
+    _, size, place, largest = BLOCKS[name]
+    out = bytearray(rng.randbytes(values // 256 * size))
+    for block in range(0, len(out), size):
+        struct.pack_into("<e", out, block + place, 0.1 / largest)
+        if name == "Q2_K":  # the minimum has a scale, too
+            struct.pack_into("<e", out, block + place + 2, 0.1 / 45)
+    return bytes(out)
+
+
+def mixed_tensors():
+    """The default model's tensors; those of its layers that have rows of 256 values are random blocks of each type in turn."""
+    rng, tensors, turn = random.Random(5), tales_tensors(), 0
+    for name, (shape, _, _) in tensors.items():
+        if name.startswith("blk.") and len(shape) == 2 and shape[1] % 256 == 0:
+            kind = list(BLOCKS)[turn % len(BLOCKS)]
+            tensors[name] = (shape, BLOCKS[kind][0], random_blocks(rng, kind, shape[0] * shape[1]))
+            turn += 1
+    return tensors
 
 
 def tales_metadata():

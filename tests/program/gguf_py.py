@@ -3,7 +3,7 @@
     gguf_py.py PROGRAM FOLDER      makes a virtual environment in FOLDER, from PyPI, and checks the program there
 
 A small Llama and the default model are written in each type. gguf-py must read every key and tensor. A tensor must have the bytes of
-gguf-py's quantize, in the order of llama.cpp's converter.
+gguf-py's quantize, in the order of llama.cpp's converter. The grids of IQ1, IQ2 and IQ3 must be gguf-py's.
 llama.cpp itself, from the wheel xllamacpp, must continue texts with tenon's greedy tokens in float32. With blocks it rounds
 activations, too.
 Exit status 77, with a line `skipped: REASON`, if PyPI cannot be reached.
@@ -149,6 +149,7 @@ def texts_of_llama_cpp(path, prompts):
 
 
 def check(program):
+    subprocess.run([sys.executable, HERE.parents[1] / "scripts" / "gguf-grids", "--check"], check=True)
     checked, peers = 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -31,6 +31,18 @@ class Gguf(ProgramTest):
         link.symlink_to(self.file)
         self.assertEqual(self.run_with(link), self.run_with(TALES))
 
+    def test_keys_that_change_nothing(self):
+        """Keys of converters, quantisers and newer tokenizers."""
+        tokens = {f"tokenizer__ggml__{name}_token_id": 7 for name in ("prefix", "suffix", "middle", "fim_pre", "fim_suf", "fim_mid", "mask")}
+        gguf_file.write_tales(
+            self.file, **tokens, general__type="model", general__size_label="6M", general__license="mit", general__tags=["text", "story"],
+            general__languages=["en"], general__base_model__count=1, general__base_model__0__name="tales", general__file_type=1,
+            quantize__imatrix__file="a.dat", quantize__imatrix__dataset="a.txt", quantize__imatrix__entries_count=25,
+            quantize__imatrix__chunks_count=9, tokenizer__ggml__add_sep_token=False, tokenizer__ggml__add_space_prefix=False,
+            tokenizer__ggml__token_type_count=1, tokenizer__huggingface__json="{}", tokenizer__chat_templates=["tools"], split__count=1,
+            split__no=0, gpt2__vocab_size=4096, gpt2__pooling_type=3, gpt2__attention__causal=True)
+        self.assertEqual(self.run_with(self.file), self.run_with(TALES))
+
     def test_adapters(self):
         gguf_file.write_tales(self.file)
         request = as_lines([dict(REQUESTS[0], adapter=str(TALES / "adapters" / "weather"))])
@@ -77,6 +89,74 @@ class Gguf(ProgramTest):
         self.assertIn("--model: model.safetensors is one file of a model; name its folder, --model DIR", done.stderr)
         done = tenon("run", "--model", "org/q8.gguf")
         self.assertEqual((done.returncode, done.stderr), (1, "tenon: q8.gguf: there is no such file\n"))
+
+
+    def test_a_mixture_of_types(self):
+        """Eleven types of blocks of 256 values in one file: each command takes it, and a copy in float32 has its answers."""
+        gguf_file.write(self.file, gguf_file.tales_metadata(), gguf_file.mixed_tensors())
+        copy = self.folder / "copy.gguf"
+        quantized = lambda model, out, *options: self.assertEqual(
+            tenon("quantize", "--model", model, *options, "--threads", 1, out).returncode, 0)
+        quantized(self.file, copy, "--to", "gguf", "--weights", "float32")
+        answers = self.run_with(self.file)
+        self.assertNotEqual(answers, self.run_with(TALES))
+        self.assertEqual(self.run_with(copy), answers)
+        for weights in ("int8", "int4"):
+            folders = [self.folder / (name + weights) for name in ("a", "b")]
+            for model, folder in zip((self.file, copy), folders):
+                quantized(model, folder, "--weights", weights)
+            self.assertEqual(*(self.run_with(folder, "--weights", "float32") for folder in folders))
+        done = tenon("inspect", "--model", self.file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in gguf_file.BLOCKS:
+            self.assertRegex(done.stdout, " [0-9]+ " + name + ",")
+        self.assertIn("re-encoded   int4           relative error", done.stdout)
+        done = tenon("generate", "--model", self.file, "Once", "--max-new-tokens", 3, "--threads", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Parts(ProgramTest):
+    """A model in several files, as llama-gguf-split writes it."""
+
+    def setUp(self):
+        super().setUp()
+        self.first = gguf_file.write_parts(self.folder, "tales", gguf_file.tales_metadata(), gguf_file.tales_tensors(), 4)
+
+    def answers(self, model, *options):
+        done = tenon("run", "--model", model, "--threads", 1, *options, stdin=as_lines(REQUESTS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json_lines(done.stdout)
+
+    def test_answers_are_those_of_the_folder(self):
+        wanted = self.answers(TALES)
+        self.assertEqual(self.answers(self.first), wanted)
+        self.assertEqual(self.answers(self.folder), wanted)  # its only model
+        lines = as_lines([{"text": text} for text in TEXTS])
+        self.assertEqual(tenon("tokens", "--model", self.first, stdin=lines).stdout, tenon("tokens", "--model", TALES, stdin=lines).stdout)
+
+    def test_inspect_and_copies(self):
+        done = tenon("inspect", "--model", self.first)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("76 in tales-00001-of-00004.gguf (4 shards), 76 F16", done.stdout)
+        copy, folder = self.folder / "copy.gguf", self.folder / "out"
+        for out, options in ((copy, ["--to", "gguf", "--weights", "float16"]), (folder, ["--weights", "float16"])):
+            done = tenon("quantize", "--model", self.first, *options, "--threads", 1, out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(b"split.", copy.read_bytes())
+        self.assertEqual(self.answers(copy), self.answers(TALES))
+        self.assertEqual(self.answers(folder, "--weights", "float32"), self.answers(TALES))
+
+    def test_what_is_wrong_is_named(self):
+        def refused(model):
+            done = tenon("run", "--model", model)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+            return done.stderr
+
+        second = self.folder / gguf_file.part_name("tales", 2, 4)
+        self.assertIn("tales-00002-of-00004.gguf: split.no: the file is part 2 of 4; name the first, tales-00001-of-00004.gguf", refused(second))
+        second.rename(self.folder / "other.gguf")
+        self.assertIn("tales-00002-of-00004.gguf: there is no such file", refused(self.first))
+        self.assertIn("2 GGUF models; name the file of one of them: other.gguf, tales-00001-of-00004.gguf", refused(self.folder))
 
 
 class WrittenGguf(ProgramTest):

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tenon/chat/model_template.h"
-#include "tenon/checkpoint/gguf.h"
+#include "tenon/checkpoint/gguf_parts.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -98,9 +98,9 @@ struct ModelTexts {
 inline ModelTexts read_model_texts(const std::filesystem::path& model) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(model, ignored)) return {read_chat_templates(model), folder_tokens(model)};
-  const File file(model);
-  const auto metadata = read_gguf_header(file).metadata;
-  return {gguf_templates(*metadata, file.name()), gguf_tokens(*metadata)};
+  const GgufFiles opened = open_gguf(model);
+  const Json& metadata = *opened.header.metadata;
+  return {gguf_templates(metadata, opened.files.front().name()), gguf_tokens(metadata)};
 }
 
 // The variables of transformers' special_tokens_map. A role that the files leave to the class of the tokenizer is the

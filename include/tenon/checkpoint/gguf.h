@@ -1,4 +1,4 @@
-// The header of a GGUF file (versions 2 and 3, little-endian): metadata, then the list of tensors. All sizes are
+// The header of one GGUF file (versions 2 and 3, little-endian): metadata, then the list of tensors. All sizes are
 // checked against the size of the file before memory is allocated for them.
 #pragma once
 #include <cstddef>

@@ -156,7 +156,7 @@ class GgufMapper {
   void add_rotary(Json& out) {
     const std::string dimensions = use("rope.dimension_count");
     const int turned = metadata_.integer(dimensions, 1, head_dim_, head_dim_);
-    if (!family_.heads.part.empty()) out[std::string(family_.heads.part)] = part_of_head(turned);
+    if (!family_.heads.part.empty()) out[std::string(family_.heads.part)] = part_of_head(turned, head_dim_);
     if (family_.heads.part.empty() && turned != head_dim_)
       unsupported(dimensions, "other than the width of a head, " + std::to_string(head_dim_) + ", is not supported");
     use("rope.scaling.finetuned");  // says how the model was made
@@ -183,13 +183,6 @@ class GgufMapper {
       out["rope_scaling"].update(scaling);
     }
     add_frequency_factors(out);
-  }
-
-  // The number whose product with the width of a head is truncated to `turned`.
-  double part_of_head(int turned) const {
-    double part = static_cast<double>(turned) / head_dim_;
-    while (static_cast<int>(head_dim_ * part) < turned) part = std::nextafter(part, 2.0);
-    return part;
   }
 
   // Phi-3's factors for short and long texts.
@@ -284,9 +277,13 @@ class GgufMapper {
     for (const char* key : {"expert_count", "expert_used_count"})
       if (!family_.mixture && metadata_.integer(use(key), 0, kMaxGgufWidth, 0) != 0)
         unsupported(use(key), "is above 0, but the model has no experts");
+    // Embeddings are those of the last token, unless the request says otherwise; texts see what is before them.
+    const std::string pooling = use("pooling_type"), causal = use("attention.causal");
+    constexpr int none = 0, last = 3, most = 4;
+    if (const int kind = metadata_.integer(pooling, none, most, none); kind != none && kind != last)
+      unsupported(pooling, "other than 0 and 3, the last token, is not supported");
+    if (!metadata_.boolean(causal, true)) unsupported(causal, "false is not supported");
     use("tensor_data_layout");  // how the first converters read Meta's files; they wrote the same layout
-    if (metadata_.integer("split.count", 0, 65535, 0) > 1)
-      unsupported("split.count", "a model in several files is not read: merge them with llama-gguf-split --merge");
     const std::string prefix = std::string(family_.architecture) + ".";
     for (const auto& [key, value] : metadata_.json().items())
       if (key.starts_with(prefix) && !used_.contains(key))
@@ -439,10 +436,11 @@ TENON_INLINE GgufModel map_gguf(const std::string& file, const GgufHeader& heade
 
 namespace tenon {
 
-TENON_INLINE GgufModel read_gguf_model(const File& file) {
-  return detail::map_gguf(file.name(), read_gguf_header(file), [&](const TensorInfo& tensor) {
+TENON_INLINE GgufModel read_gguf_model(const GgufFiles& files) {
+  return detail::map_gguf(files.files.front().name(), files.header, [&](const TensorInfo& tensor) {
     std::vector<float> values(static_cast<std::size_t>(tensor.end - tensor.begin) / sizeof(float));
-    file.read_at(tensor.begin, std::as_writable_bytes(std::span(values)));
+    files.files[static_cast<std::size_t>(tensor.shard)].read_at(tensor.begin,
+                                                                std::as_writable_bytes(std::span(values)));
     return values;
   });
 }

@@ -6,21 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "tenon/checkpoint/gguf.h"
+#include "tenon/checkpoint/gguf_parts.h"
 
 namespace tenon {
 
-/// The model in a GGUF file. The weights are not read yet.
+/// The model in GGUF files. The weights are not read yet.
 struct GgufModel {
-  std::shared_ptr<const Json> metadata;  ///< of the file
+  std::shared_ptr<const Json> metadata;  ///< of the first file
   std::shared_ptr<const Json> config;    ///< the members that config.json would have
-  std::vector<TensorInfo> tensors;       ///< named as in transformers, with the order in which the file stores them
+  std::vector<TensorInfo> tensors;       ///< named as in transformers, with the order in which the files store them
 };
 
-/// Reads the header and maps it. Errors: those of read_gguf_header; invalid_file if a key or a tensor is missing or
-/// contradicts another; unsupported if the architecture, a key or a tensor is not known, because it would change the
-/// output.
-GgufModel read_gguf_model(const File& file);
+/// Maps the header of opened files. Errors: invalid_file if a key or a tensor is missing or contradicts another;
+/// unsupported if the architecture, a key or a tensor is not known, because it would change the output.
+GgufModel read_gguf_model(const GgufFiles& files);
 
 namespace detail {
 

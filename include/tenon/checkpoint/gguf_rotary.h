@@ -1,5 +1,7 @@
-// The scaling of Llama 3.1, which GGUF files have as a factor of each frequency.
+// The scaling of Llama 3.1, which GGUF files have as a factor of each frequency, and the part of a head that is turned.
 #pragma once
+#include <cmath>
+
 #include "tenon/core/require.h"
 
 namespace tenon::detail {
@@ -15,6 +17,13 @@ inline double llama3_divisor(double frequency, double factor) {
   if (length > kTrainedPositions / kLowFrequency) return factor;
   const double smooth = (kTrainedPositions / length - kLowFrequency) / (kHighFrequency - kLowFrequency);
   return 1 / ((1 - smooth) / factor + smooth);
+}
+
+// The number whose product with the width of a head is truncated to `turned`.
+inline double part_of_head(int turned, int width) {
+  double part = static_cast<double>(turned) / width;
+  while (static_cast<int>(width * part) < turned) part = std::nextafter(part, 2.0);
+  return part;
 }
 
 }  // namespace tenon::detail

@@ -79,9 +79,15 @@ TENON_INLINE Checkpoint Checkpoint::open_file(const std::filesystem::path& file)
 }
 
 TENON_INLINE Checkpoint Checkpoint::of_tensors(File&& file, std::vector<TensorInfo> tensors) {
-  Checkpoint checkpoint(file.name());
-  checkpoint.files_.push_back(std::move(file));
-  checkpoint.metadata_.emplace_back();
+  std::vector<File> files;
+  files.push_back(std::move(file));
+  return of_tensors(std::move(files), std::move(tensors));
+}
+
+TENON_INLINE Checkpoint Checkpoint::of_tensors(std::vector<File>&& files, std::vector<TensorInfo> tensors) {
+  Checkpoint checkpoint(files.front().name());
+  checkpoint.files_ = std::move(files);
+  checkpoint.metadata_.resize(checkpoint.files_.size());
   checkpoint.tensors_ = std::move(tensors);
   checkpoint.sort_names();
   return checkpoint;

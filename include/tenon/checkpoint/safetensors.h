@@ -1,4 +1,4 @@
-// Checkpoints in safetensors: one file, or shards with an index; or a GGUF file. Weights are read by rectangles, as
+// Checkpoints in safetensors: one file, or shards with an index; or GGUF files. Weights are read by rectangles, as
 // float32.
 #pragma once
 #include <cstdint>
@@ -31,7 +31,10 @@ class Checkpoint {
   static Checkpoint open(const std::filesystem::path& folder, const std::string& stem = "model");
   /// Opens a single file. Errors as for `open`.
   static Checkpoint open_file(const std::filesystem::path& file);
-  /// A checkpoint of one file, whose header another reader has checked (gguf.h).
+  /// A checkpoint of files, at least one, whose headers another reader has checked (gguf.h). `shard` of a tensor is the
+  /// index of its file.
+  static Checkpoint of_tensors(std::vector<File>&& files, std::vector<TensorInfo> tensors);
+  /// The same of one file.
   static Checkpoint of_tensors(File&& file, std::vector<TensorInfo> tensors);
 
   /// In file order: shards by name, tensors by offset.

@@ -83,11 +83,12 @@ inline std::vector<std::pair<std::string, std::string>> older_names(std::string_
 }
 
 inline ModelFiles load_gguf(const std::filesystem::path& path) {
-  File file(path);
-  GgufModel model = read_gguf_model(file);
-  const Fields metadata(*model.metadata, file.name());
+  GgufFiles opened = open_gguf(path);
+  GgufModel model = read_gguf_model(opened);
+  const std::string name = opened.files.front().name();
+  const Fields metadata(*model.metadata, name);
   ModelFiles files;
-  files.config = std::make_shared<const ConfigFile>(model.config, file.name() + " (as config.json)");
+  files.config = std::make_shared<const ConfigFile>(model.config, name + " (as config.json)");
   if (has_gguf_tokenizer(metadata))
     files.tokenizer = std::make_shared<const Tokenizer>(
         Tokenizer::from_gguf(metadata, files.config->fields().positive_int("vocab_size")));
@@ -99,7 +100,8 @@ inline ModelFiles load_gguf(const std::filesystem::path& path) {
   const std::string architecture = metadata.string("general.architecture");
   if (architecture == "qwen2vl" || architecture == "qwen3vl")
     files.adapter_naming = {"model.language_model.", older_names(architecture == "qwen2vl" ? "qwen2_vl" : "qwen3_vl")};
-  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::of_tensors(std::move(file), std::move(model.tensors)));
+  files.tensors =
+      std::make_shared<const Checkpoint>(Checkpoint::of_tensors(std::move(opened.files), std::move(model.tensors)));
   return files;
 }
 
@@ -157,9 +159,8 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
 
 TENON_INLINE Tokenizer load_tokenizer(const std::filesystem::path& path) {
   if (!is_model_file(path)) return Tokenizer::load(path);
-  const File file(path);
-  const auto metadata = read_gguf_header(file).metadata;
-  return Tokenizer::from_gguf(Fields(*metadata, file.name()));
+  const GgufFiles opened = open_gguf(path);
+  return Tokenizer::from_gguf(Fields(*opened.header.metadata, opened.files.front().name()));
 }
 
 TENON_INLINE void check_layer_count(const ModelFiles& files, const ModelConfig& config) {

@@ -48,15 +48,16 @@ std::string model_type_of(const ModelFiles& files);
 /// Whether the folder has the files of a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-/// Whether the path is that of a file, not of a folder: such a model is read as GGUF.
+/// Whether the path is that of a file, not of a folder: such a model is read as GGUF. A model in several GGUF files has
+/// the path of the first.
 bool is_model_file(const std::filesystem::path& path);
 
 /// Opens a model. A folder has config.json, an optional generation_config.json, model.safetensors (or shards and their
 /// index), and an optional tokenizer; quantized.h reads quantised ones of other libraries. A GGUF file has all of it
-/// (gguf_model.h). Errors name file and field.
+/// (gguf_model.h); it may be the first of several (gguf_parts.h). Errors name file and field.
 ModelFiles load_checkpoint(const std::filesystem::path& path);
 
-/// The tokenizer of a model folder or a GGUF file. Errors as for Tokenizer::load and read_gguf_header.
+/// The tokenizer of a model folder or a GGUF file. Errors as for Tokenizer::load and open_gguf.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 /// Refuses more layers than the checkpoint can have: each has about a dozen tensors. Call it before memory grows with

@@ -10,6 +10,7 @@
 
 #include "tenon/checkpoint/gguf_experts.h"
 #include "tenon/checkpoint/gguf_families.h"
+#include "tenon/checkpoint/gguf_parts.h"
 #include "tenon/checkpoint/gguf_rotary.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -65,17 +66,18 @@ inline void add_type(DType type, GgufMetadata& out) {
   if (is_block(type)) out.add("general.quantization_version", 2);  // GGML_QNT_VERSION
 }
 
-// Plans a copy of a GGUF file with all its metadata.
+// Plans a copy of a GGUF model as one file, with all its metadata.
 inline GgufPlan plan_gguf_copy(const std::filesystem::path& source, DType type) {
-  const File file(source);
-  const GgufHeader header = read_gguf_header(file);
+  const GgufFiles opened = open_gguf(source);
+  const GgufHeader& header = opened.header;
   GgufPlan plan;
   std::vector<std::byte> bytes;
   for (const GgufEntry& entry : header.entries) {
     const auto is = [&](std::string_view key) { return entry.key == key; };
     if (is("general.file_type") || is("general.quantization_version") || is("general.alignment")) continue;
+    if (is("split.no") || is("split.count") || is("split.tensors.count")) continue;
     bytes.resize(static_cast<std::size_t>(entry.end - entry.begin));
-    file.read_at(entry.begin, bytes);
+    opened.files.front().read_at(entry.begin, bytes);
     plan.metadata.add_bytes(bytes);
   }
   add_type(type, plan.metadata);

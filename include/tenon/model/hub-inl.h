@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <string>
 #include <system_error>
+#include <vector>
 
+#include "tenon/checkpoint/gguf_parts.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/file.h"
@@ -42,11 +44,26 @@ TENON_INLINE std::string read_revision(const std::filesystem::path& file) {
   return text;
 }
 
+// The GGUF model of a folder without config.json, if it has one; the folder itself if it has none.
+TENON_INLINE std::filesystem::path only_gguf_of(const std::filesystem::path& folder) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(folder, failed) || entry_exists(folder / "config.json")) return folder;
+  const std::vector<std::filesystem::path> found = gguf_models_in(folder);
+  if (found.size() == 1) return found.front();
+  std::string list;
+  for (const auto& each : found) list += (list.empty() ? "" : ", ") + file_name_of(each);
+  if (!found.empty())
+    throw Error(Error::Kind::invalid_request, file_name_of(folder),
+                "has no config.json, but " + std::to_string(found.size()) +
+                    " GGUF models; name the file of one of them: " + list);
+  return folder;
+}
+
 }  // namespace detail
 
 TENON_INLINE std::filesystem::path find_model(const std::string& model, const std::filesystem::path& cache) {
   std::error_code failed;
-  if (std::filesystem::exists(model, failed) || !is_hub_name(model)) return model;
+  if (std::filesystem::exists(model, failed) || !is_hub_name(model)) return detail::only_gguf_of(model);
   const auto refuse = [&](const std::string& what) {
     throw Error(Error::Kind::io, model, "is no folder or file here, and " + what);
   };
@@ -62,7 +79,7 @@ TENON_INLINE std::filesystem::path find_model(const std::string& model, const st
   const std::filesystem::path snapshot = repository / "snapshots" / detail::read_revision(reference);
   if (!std::filesystem::is_directory(snapshot, failed))
     refuse("the hub cache has no " + snapshot.string() + ", which " + reference.string() + " names" + download);
-  return snapshot;
+  return detail::only_gguf_of(snapshot);
 }
 
 TENON_INLINE std::string model_name_of(const std::filesystem::path& model) {

@@ -57,7 +57,7 @@ TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path
 
 // The small files that a GGUF file stands for.
 inline std::vector<NewFile> write_gguf_files(const std::filesystem::path& source, const std::filesystem::path& target) {
-  const GgufModel model = read_gguf_model(File(source));
+  const GgufModel model = read_gguf_model(open_gguf(source));
   const Fields metadata(*model.metadata, file_name_of(source));
   std::vector<NewFile> files;
   const auto write = [&](const char* name, const Json& json) {
