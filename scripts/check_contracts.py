@@ -21,6 +21,7 @@ ELSEWHERE = {
     "include/tenon/core/logits_processor.h": "a request brings it; no axis of an engine",
     "include/tenon/ops/args.h": "the ops of a device, by the types of their arguments",
     "include/tenon/ops/change_args.h": "the ops of a device, by the types of their arguments",
+    "include/tenon/ops/gate_rows_args.h": "the ops of a device, by the types of their arguments",
     "include/tenon/ops/convolve_args.h": "the ops of a device, by the types of their arguments",
     "include/tenon/model/traits.h": "a model family, by its configuration and its tensors",
     "include/tenon/weights/code.h": "codes of weights in files",

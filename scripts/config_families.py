@@ -72,6 +72,9 @@ LLAMAS = {
     "mixtral": LLAMA | EXPERTS | dict(head_dim=16, sliding_window=WINDOW, num_local_experts=4, router_jitter_noise=0.0),
     "qwen2": QWEN | dict(layer_types=[SLIDING, FULL]),
     "qwen3": QWEN | dict(head_dim=16, attention_bias=False, layer_types=[SLIDING, FULL]),
+    "qwen2_moe": QWEN | EXPERTS | dict(
+        use_sliding_window=False, qkv_bias=True, num_experts=4, moe_intermediate_size=24,
+        shared_expert_intermediate_size=48, decoder_sparse_step=1, norm_topk_prob=True, mlp_only_layers=[1]),
     "qwen3_moe": QWEN | EXPERTS | dict(
         head_dim=16, attention_bias=False, num_experts=4, moe_intermediate_size=24, decoder_sparse_step=1,
         norm_topk_prob=True, mlp_only_layers=[1]),
@@ -133,10 +136,10 @@ ROTARY = ["gpt_neox", "falcon", *(kind for kind in LLAMAS if kind not in ("phi3"
 # Their class defaults are huge.
 SIZES = set("""model_type vocab_size n_embd n_layer n_head n_positions hidden_size num_hidden_layers num_attention_heads
 num_layers num_heads d_model n_layers n_heads intermediate_size ffn_dim moe_intermediate_size
-shared_intermediate_size""".split())
+shared_intermediate_size shared_expert_intermediate_size""".split())
 # Class defaults that do not suit these sizes or make transformers fail, and Cohere's rope_theta, which follows
 # transformers 5.
-NEEDED = dict.fromkeys("mistral mixtral qwen2 qwen3 gemma stablelm exaone4 gpt_oss".split(), {"num_key_value_heads"})
+NEEDED = dict.fromkeys("mistral mixtral qwen2 qwen2_moe qwen3 gemma stablelm exaone4 gpt_oss".split(), {"num_key_value_heads"})
 NEEDED |= {
     "gpt_neo": {"attention_types", "attention_layers"}, "gptj": {"rotary_dim"}, "codegen": {"rotary_dim"},
     "cohere": {"rope_theta"}, "phi3": {"pad_token_id"}, "smollm3": {"pad_token_id"},
@@ -162,6 +165,7 @@ NULL_ALONE = {
     "mixtral": "num_key_value_heads",
     "qwen2": "num_key_value_heads layer_types",
     "qwen3": "num_key_value_heads layer_types",
+    "qwen2_moe": "sliding_window qkv_bias",
     "qwen3_moe": "sliding_window moe_intermediate_size",
     "gemma": "tie_word_embeddings",
     "gemma2": "tie_word_embeddings final_logit_softcapping attn_logit_softcapping",
@@ -191,6 +195,7 @@ NULL_TOO = {
     "mixtral": "head_dim sliding_window router_jitter_noise",
     "qwen2": "max_window_layers",
     "qwen3": "max_window_layers",
+    "qwen2_moe": "max_window_layers mlp_only_layers",
     "qwen3_moe": "max_window_layers mlp_only_layers",
     "gemma": "hidden_activation",
     "gemma2": "layer_types",

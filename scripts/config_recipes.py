@@ -268,9 +268,10 @@ def layers():
     for changes in (new, new | dict(num_ln_in_parallel_attn=1), dict(parallel_attn=False, num_ln_in_parallel_attn=2),
                     dict(multi_query=False, bias=True, alibi=True, parallel_attn=False)):
         yield "falcon", None, changes
-    for changes in (dict(decoder_sparse_step=2, mlp_only_layers=[]), dict(mlp_only_layers=[0, 1]),
-                    dict(num_experts_per_tok=1)):
-        yield "qwen3_moe", None, changes
+    for kind in ("qwen2_moe", "qwen3_moe"):
+        for changes in (dict(decoder_sparse_step=2, mlp_only_layers=[]), dict(mlp_only_layers=[0, 1]),
+                        dict(num_experts_per_tok=1)):
+            yield kind, None, changes
     yield "mixtral", None, dict(num_experts_per_tok=1)
     yield "gpt_oss", "one expert", dict(num_local_experts=1, num_experts_per_tok=1)
     yield "gpt_oss", None, dict(rope_scaling=MISSING)
@@ -287,6 +288,7 @@ def refusals():
     yield "opt", None, dict(layer_norm_elementwise_affine=None), "layer_norm_elementwise_affine"
     yield "bloom", "slow_but_exact over parts", dict(slow_but_exact=True, pretraining_tp=2), "slow_but_exact"
     yield "gptj", "rotary_dim=null of four heads", dict(rotary_dim=None), "rotary_dim"
+    yield "qwen2_moe", "window without layer_types", dict(use_sliding_window=True), "use_sliding_window"
     yield "granitemoehybrid", "mamba layers", dict(layer_types=["mamba", "attention"]), "layer_types"
     yield "granitemoehybrid", "experts", dict(num_local_experts=4), "num_local_experts"
     yield "mistral", "unknown word in layer_types", dict(layer_types=["linear_attention", FULL]), "layer_types"

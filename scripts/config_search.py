@@ -33,7 +33,8 @@ VALUES = {
     **same_values("logits_scaling logit_scale", 0.25, 0.5, 1.0, 2),
     **same_values("rope_theta rotary_emb_base rope_local_base_freq", 7.5, 100.0, 10000, 1e6),
     **same_values("partial_rotary_factor rotary_pct", 0.25, 0.5, 0.75, 1.0, 1),
-    **same_values("n_inner intermediate_size ffn_dim ffn_hidden_size moe_intermediate_size", 16, 33, 64),
+    **same_values("n_inner intermediate_size ffn_dim ffn_hidden_size moe_intermediate_size "
+                  "shared_expert_intermediate_size", 16, 33, 64),
     **same_values("sliding_window_pattern _sliding_window_pattern no_rope_layer_interval decoder_sparse_step", 1, 2, 3),
     **same_values("num_key_value_heads num_kv_heads", 1, 2, 4, None),
     "architectures": ([], None, ["ALanguageModelForCausalLM"]),

@@ -105,10 +105,17 @@ ModelConfig of_shape(int shape) {
     c.expert_gate = {Activation::silu, 7.0f, 1.702f};
     return c;
   }
+  if (shape == 14) {
+    ModelConfig c = mixture("qwen2_moe", RouterKind::softmax);
+    c.qkv_bias = true;
+    c.shared_inner = 61;  // wider than the MLP of the first layer
+    c.dense_layers = {true, false};
+    return c;
+  }
   if (shape == 8) return narrow_opt();
   return shape == 9 ? rounded_falcon() : newer(shape);
 }
-constexpr int kFamilyShapes = 14;
+constexpr int kFamilyShapes = 15;
 
 std::unique_ptr<AnyEngine> make_family(const Setup& s) {
   using Model = AnyFamily<>;

@@ -3,7 +3,7 @@
 
     make.py [CASE ...]        needs transformers 4.57.6, torch and peft; writes CASE/{config.json,model.safetensors,expected.json}
 
-With transformers 5.24.0 it makes the cases of families that are new there, Ministral 3.
+With transformers 5.24.0 it makes the cases of families and fields that are new there: Ministral 3, and windows of Qwen2-MoE.
 
 Each checkpoint has random weights in the shapes of a family, a few thousand parameters. There is one case for each switch of
 config.json that the library honours. Weights are rounded to bfloat16, stored in it, and run in float32.
@@ -21,7 +21,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
                           FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           HeliumConfig, HunYuanDenseV1Config, Idefics3Config, Lfm2Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig,
-                          MixtralConfig, MptConfig, NemotronConfig, Olmo3Config, OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig, Qwen3MoeConfig,
+                          MixtralConfig, MptConfig, NemotronConfig, Olmo3Config, OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2MoeConfig, Qwen2VLConfig, Qwen3MoeConfig,
                           Qwen3VLConfig, SmolLM3Config, SmolVLMConfig)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,6 +34,7 @@ LFM2 = dict(**{key: value for key, value in LLAMA.items() if key not in ("rms_no
             num_hidden_layers=3, pad_token_id=0)
 GRANITE4 = dict(**LLAMA, layer_types=["attention"] * 2, num_local_experts=0, shared_intermediate_size=40, embedding_multiplier=3.0,
                 attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.0, mamba_n_heads=4, mamba_d_state=8)
+QWEN2_MOE = dict(**LLAMA, moe_intermediate_size=20, shared_expert_intermediate_size=44, num_experts=5, num_experts_per_tok=2)
 BIGCODE = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=1, eos_token_id=2)
 
 CASES = {
@@ -61,6 +62,7 @@ CASES = {
     "olmoe_normalised": OlmoeConfig(**LLAMA, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True),
     "qwen3_moe_sparse": Qwen3MoeConfig(**LLAMA, head_dim=10, moe_intermediate_size=20, num_experts=5, num_experts_per_tok=3,
                                        norm_topk_prob=False, decoder_sparse_step=2),
+    "qwen2_moe": Qwen2MoeConfig(**QWEN2_MOE, decoder_sparse_step=1, mlp_only_layers=[0]),
     "gpt_oss": GptOssConfig(**LLAMA, head_dim=10, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
         "original_max_position_embeddings": 32}),
@@ -118,6 +120,9 @@ if transformers.__version__.startswith("5."):
         "rope_type": "yarn", "type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
         "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})
     CASES = {
+        # Its layers of a window are those that layer_types names, in this version alone.
+        "qwen2_moe_window": Qwen2MoeConfig(**QWEN2_MOE, norm_topk_prob=True, qkv_bias=False, use_sliding_window=True, sliding_window=7,
+                                           layer_types=["full_attention", "sliding_attention"]),
         "ministral3": Ministral3Config(**LLAMA, **GROWING),
         # The head is tied by the field outside of text_config.
         "ministral3_images": Mistral3Config(text_config=dict(**LLAMA, **GROWING, model_type="ministral3", sliding_window=20), tie_word_embeddings=True,
@@ -170,7 +175,10 @@ def answer(model, prompt, steps):
 # Adapters of PEFT with the modules that no other case has.
 ADAPTERS = {"lfm2_biases": {
     "all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"]),
-    "dora": dict(target_modules=["in_proj", "w2"], use_dora=True)}}
+    "dora": dict(target_modules=["in_proj", "w2"], use_dora=True)},
+    "qwen2_moe": {
+    "shared": dict(target_modules=r".*(v_proj|shared_expert\.(gate|up|down)_proj)"),
+    "dora": dict(target_modules=r".*(o_proj|shared_expert\.(up|down)_proj)", use_dora=True)}}
 
 
 def make_adapter(model, folder, name, more):

@@ -71,6 +71,7 @@ const std::map<std::string, Names> kInertInFamily = {
     {"phi3", {"original_max_position_embeddings"}},  // of longrope
     // The window counts with use_sliding_window, and then in all layers.
     {"qwen3_moe", {"max_window_layers", "sliding_window"}},
+    {"qwen2_moe", {"max_window_layers", "sliding_window"}},  // likewise, in the layers that layer_types names
     {"smollm3", {"sliding_window", "use_sliding_window"}}};  // layer_types says both
 
 nlohmann::json all_files() {

@@ -332,6 +332,38 @@ BOOST_AUTO_TEST_CASE(mixtures_say_which_experts_a_token_chooses) {
   BOOST_TEST(read(sizes("olmoe", {{"clip_qkv", 8.0}})).qkv_bound == 8);
 }
 
+BOOST_AUTO_TEST_CASE(qwen2_moe_has_a_shared_expert_beside_the_others) {
+  const Json some = {{"num_experts", 8}, {"shared_expert_intermediate_size", 72}, {"mlp_only_layers", {3}}};
+  const auto with = [&](Json more) {
+    more.update(some);
+    return sizes("qwen2_moe", more);
+  };
+  const ModelConfig c = read(with(Json::object()));
+  BOOST_TEST((c.experts_chosen == 4 && c.expert_inner == 1408 && c.shared_inner == 72 && c.qkv_bias));
+  BOOST_CHECK(c.router_kind == RouterKind::softmax);
+  const DecoderSpec spec = AnyFamily<>::tensors(c);
+  BOOST_TEST(spec.layers[0].up.weight.parts[1].name == "layers.0.mlp.shared_expert.up_proj.weight");
+  BOOST_CHECK((spec.layers[0].down.weight.shape == Shape{48, 72}));
+  BOOST_TEST(spec.layers[0].shared_gate.parts[0].name == "layers.0.mlp.shared_expert_gate.weight");
+  BOOST_TEST((spec.layers[3].shared_gate.none() && spec.layers[3].up.weight.shape.rows == 160));
+  check_switches(spec, c);
+  ModelConfig none = c;
+  none.shared_inner = 0;
+  BOOST_CHECK_THROW(check_switches(spec, none), Error);
+  const Json null;
+  BOOST_TEST(!read(with({{"qkv_bias", null}})).qkv_bias);
+  BOOST_TEST(read(sizes("qwen2_moe")).shared_inner == 5632);
+  for (const char* field : {"moe_intermediate_size", "shared_expert_intermediate_size"})
+    refused(sizes("qwen2_moe", {{field, null}}), field);
+  // Versions of transformers give the window to different layers where layer_types does not name them.
+  refused(with({{"use_sliding_window", true}}), "use_sliding_window");
+  std::vector<std::string> types(6, "full_attention");
+  types[2] = "sliding_attention";
+  const ModelConfig windows = read(with({{"use_sliding_window", true}, {"sliding_window", 8}, {"layer_types", types}}));
+  BOOST_TEST(windows.windows == (Rows{0, 0, 8, 0, 0, 0}), boost::test_tools::per_element());
+  refused(with({{"sliding_window", 8}, {"layer_types", types}}), "sliding_window");
+}
+
 BOOST_AUTO_TEST_CASE(gpt_oss_stacks_its_experts) {
   const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 64}};
   const ModelConfig c =

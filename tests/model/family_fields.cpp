@@ -56,7 +56,7 @@ RotaryConfig rotary(const Json& scaling, const std::string& model_type = "llama"
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(experts_have_the_activation_of_the_config) {
-  for (const char* family : {"mixtral", "qwen3_moe", "olmoe"}) {
+  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe"}) {
     BOOST_CHECK(read(llama_like(family)).expert_gate == ExpertGate{});
     BOOST_CHECK(read(llama_like(family, {{"hidden_act", "relu"}})).expert_gate == ExpertGate{Activation::relu});
   }

@@ -56,7 +56,7 @@ GgufFile file_of(const std::string& name) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_transformers) {
-  BOOST_TEST(cases().size() >= 7u);
+  BOOST_TEST(cases().size() >= 8u);
   for (const std::string& name : cases()) {
     const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
     const Json expected = expected_of(name);
@@ -86,6 +86,7 @@ BOOST_AUTO_TEST_CASE(configs_are_those_of_transformers) {
       const ModelConfig a = family.configure(*wanted.config), b = family.configure(*found.config);
       BOOST_TEST((a.experts == b.experts && a.experts_chosen == b.experts_chosen));
       BOOST_TEST((a.expert_inner == b.expert_inner && a.router_kind == b.router_kind));
+      BOOST_TEST(a.shared_inner == b.shared_inner);
       BOOST_TEST((a.dense_layers == b.dense_layers && a.expert_gate == b.expert_gate));
       BOOST_TEST((a.rotary.factor == b.rotary.factor && a.rotary.trained_positions == b.rotary.trained_positions));
       BOOST_TEST((a.rotary == b.rotary));
@@ -155,7 +156,7 @@ void write_folder(const std::string& name, const std::filesystem::path& folder, 
 // gguf-py wrote the file of a case. The folder of its weights becomes a file with its tensors, values and metadata.
 BOOST_AUTO_TEST_CASE(folders_are_written_as_files_of_gguf_py) {
   ThreadPool pool(2);
-  for (const std::string name : {"llama", "olmoe", "qwen3moe", "qwen3moe_one_expert"}) {
+  for (const std::string name : {"llama", "olmoe", "qwen2moe", "qwen3moe", "qwen3moe_one_expert"}) {
     BOOST_TEST_CONTEXT(name) {
       const Scratch scratch;
       write_folder(name, scratch / "folder");
@@ -201,6 +202,20 @@ BOOST_AUTO_TEST_CASE(routers_stay_float32_and_experts_become_blocks) {
   BOOST_TEST(load_whole(load_checkpoint(scratch / "model.gguf")).empty());
 }
 
+// The converter of 2024 wrote the gate of a shared expert as a vector, and no width where it is that of an MLP.
+BOOST_AUTO_TEST_CASE(older_files_of_qwen2moe_are_read) {
+  const Scratch scratch;
+  GgufFile file = file_of("qwen2moe");
+  file.metadata.erase("qwen2moe.expert_shared_feed_forward_length");
+  file.metadata["qwen2moe.feed_forward_length"] = 96;
+  for (const char* name : {"blk.0.ffn_gate_inp_shexp.weight", "blk.1.ffn_gate_inp_shexp.weight"})
+    file.at(name).shape = {32};
+  scratch.write("model.gguf", file.bytes());
+  const ModelFiles files = load_checkpoint(scratch / "model.gguf");
+  BOOST_TEST(Qwen2Moe::configure(*files.config).shared_inner == 96);
+  BOOST_TEST(load_whole(files).empty());
+}
+
 BOOST_AUTO_TEST_CASE(mixtures_that_gguf_cannot_express_are_refused) {
   ThreadPool pool(1);
   const auto refused = [&](const std::string& name, const nlohmann::json& more) {
@@ -210,6 +225,7 @@ BOOST_AUTO_TEST_CASE(mixtures_that_gguf_cannot_express_are_refused) {
   };
   BOOST_TEST(mentions(refused("olmoe", {{"norm_topk_prob", true}}), {"the weights of the experts", "olmoe"}));
   BOOST_TEST(mentions(refused("qwen3moe", {{"norm_topk_prob", false}}), {"the weights of the experts", "qwen3moe"}));
+  BOOST_TEST(mentions(refused("qwen2moe", {{"norm_topk_prob", true}}), {"the weights of the experts", "qwen2moe"}));
   BOOST_TEST(mentions(refused("llama", {{"sliding_window", 4}}), {"the window", "llama"}));
   BOOST_TEST(mentions(refused("gpt-oss", {}), {"model_type", "gpt_oss"}));
 }

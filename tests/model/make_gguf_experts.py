@@ -4,6 +4,8 @@
     python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0 torch==2.15.0 transformers==4.57.6
     VENV/bin/python tests/model/make_gguf_experts.py
 
+make_gguf_experts.py NAME ... writes these files alone.
+
 Names are gguf-py's. Keys, stacks and orders are those of llama.cpp's converter (conversion/base.py, llama.py, qwen.py, gpt_oss.py of
 llama-cpp-python 0.3.36). Each <architecture>.json has:
     config       config.json of transformers
@@ -14,6 +16,7 @@ import hashlib
 import json
 import pathlib
 import re
+import sys
 
 import gguf
 import numpy as np
@@ -49,6 +52,9 @@ CASES = {
                                       rope_scaling=dict(rope_type="yarn", factor=2.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
                                                         original_max_position_embeddings=32)),
                       ("F32", "Q8_0", "F16"), "F16"),
+    "qwen2moe": ("qwen2moe", dict(model_type="qwen2_moe", intermediate_size=64, moe_intermediate_size=32, num_experts=4,
+                                  num_experts_per_tok=2, norm_topk_prob=False, shared_expert_intermediate_size=96, mlp_only_layers=[]),
+                 ("Q4_0", "Q8_0", "Q8_0"), "F16"),
 }
 KINDS = {"gate": 0, "up": 1, "down": 2}
 ARCHITECTURES = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
@@ -84,8 +90,10 @@ def metadata(writer, architecture, fields):
     if architecture == "llama":
         writer.add_vocab_size(config.vocab_size)
         writer.add_rope_dimension_count(fields["head_dim"])
-    if architecture == "qwen3moe":
+    if architecture in ("qwen2moe", "qwen3moe"):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if architecture == "qwen2moe":
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if architecture == "gpt-oss":
         scaling = fields["rope_scaling"]
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
@@ -172,6 +180,8 @@ class File:
 def main():
     OUT.mkdir(exist_ok=True)
     for at, (name, (architecture, more, expert_kinds, kind)) in enumerate(CASES.items()):
+        if name not in (sys.argv[1:] or CASES):
+            continue
         fields = dict(SIZES, **more)
         torch.manual_seed(100 + at)
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), attn_implementation="eager").eval()

@@ -172,6 +172,29 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_not_finite_changes_no_other) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(gates_of_rows_are_sigmoids_of_products) {
+  const int n = 77, width = 33;
+  const Matrix x = random_matrix(kMostRows, n, 1, n + 3), weights = random_matrix(1, n, 2);
+  const Matrix start = random_matrix(kMostRows, width, 3, width + 5);
+  Cpu one({.threads = 1, .isa = Isa::portable});
+  Matrix truth = start;
+  for (int r = 0; r < kMostRows; ++r) gate_rows(one, {x.view(r, 1), weights.row(0), truth.view(r, 1)});
+  for (int r = 0; r < kMostRows; ++r) {
+    const double gate = 1 / (1 + std::exp(-dot(x.row(r), weights.row(0), n)));
+    for (int c = 0; c < width; ++c) BOOST_TEST(std::abs(truth.row(r)[c] - gate * start.row(r)[c]) < 1e-5);
+  }
+  for_each_cpu(
+      [&](Cpu& device) {
+        for (const int rows : {1, 3, 8, kMostRows - 2}) {
+          Matrix y = start;
+          gate_rows(device, {x.view(2, rows), weights.row(0), y.view(2, rows)});
+          BOOST_TEST(first_difference(y.view(2, rows), truth.view(2, rows)) == -1, name_of(device) << ": " << rows);
+          BOOST_TEST(same_bits(y.row(1), start.row(1), width));
+        }
+      },
+      3);
+}
+
 BOOST_AUTO_TEST_CASE(positions_are_added_to_each_row) {
   const int n = 77;
   const Matrix table = random_matrix(20, n, 1), x = random_matrix(9, n, 2, n + 3);

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -12,6 +13,16 @@
 #include "tenon/core/require.h"
 
 namespace tenon::detail {
+
+TENON_INLINE std::optional<int> take_expert(std::string_view& stem, int experts) {
+  const std::size_t dot = stem.rfind('.');
+  if (dot == stem.npos || !stem.starts_with("ffn_")) return std::nullopt;
+  int expert = 0;
+  const auto [end, error] = std::from_chars(stem.data() + dot + 1, stem.data() + stem.size(), expert);
+  if (error != std::errc() || end != stem.data() + stem.size() || expert < 0 || expert >= experts) return std::nullopt;
+  stem.remove_suffix(stem.size() - dot);
+  return expert;
+}
 
 TENON_INLINE TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts, std::uint64_t expert) {
   TensorInfo out = stack;

@@ -2,11 +2,16 @@
 // each expert, or, in gpt-oss, one tensor [experts, inputs, 2 n] whose columns alternate between gate and up.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tenon/checkpoint/safetensors_header.h"
 
 namespace tenon::detail {
+
+// Files of 2023 have a tensor for each of the experts, "ffn_up.3". Removes the number from the name and returns it.
+std::optional<int> take_expert(std::string_view& stem, int experts);
 
 // Matrix `expert` of a stack of `experts`, as a tensor of its own.
 TensorInfo expert_of(const TensorInfo& stack, std::uint64_t experts, std::uint64_t expert);

@@ -20,6 +20,7 @@ enum class GgufOrder : std::uint8_t {
   parts,       // queries, keys and values of each head became all queries, all keys, all values
   plus_one,    // 1 was added to a gain
   taps,        // the middle dimension of [n, 1, taps] was removed
+  one_row,     // a matrix [1, n] may have become a vector
   bare,        // ".weight" was appended
   experts,     // matrices of all experts were stacked; "#" in the name is the number of the expert
   stack,       // of stacked matrices [experts, inputs, outputs], each became [outputs, inputs]; a bias ends in "_bias"
@@ -287,11 +288,22 @@ inline constexpr auto kMixtralLayer = joined(
                                           {"ffn_gate_exps", "block_sparse_moe.experts.#.w1", GgufOrder::experts},
                                           {"ffn_up_exps", "block_sparse_moe.experts.#.w3", GgufOrder::experts},
                                           {"ffn_down_exps", "block_sparse_moe.experts.#.w2", GgufOrder::experts}}));
-inline constexpr auto kQwen3MoeLayer =
-    joined(kQwen3Layer, std::to_array<GgufName>({{"ffn_gate_inp", "mlp.gate"},
-                                                 {"ffn_gate_exps", "mlp.experts.#.gate_proj", GgufOrder::experts},
-                                                 {"ffn_up_exps", "mlp.experts.#.up_proj", GgufOrder::experts},
-                                                 {"ffn_down_exps", "mlp.experts.#.down_proj", GgufOrder::experts}}));
+inline constexpr auto kQwenExperts =
+    std::to_array<GgufName>({{"ffn_gate_inp", "mlp.gate"},
+                             {"ffn_gate_exps", "mlp.experts.#.gate_proj", GgufOrder::experts},
+                             {"ffn_up_exps", "mlp.experts.#.up_proj", GgufOrder::experts},
+                             {"ffn_down_exps", "mlp.experts.#.down_proj", GgufOrder::experts}});
+inline constexpr auto kQwen3MoeLayer = joined(kQwen3Layer, kQwenExperts);
+inline constexpr auto kQwen2MoeLayer =
+    joined(kQwen2Layer, kQwenExperts,
+           std::to_array<GgufName>({{"ffn_gate_inp_shexp", "mlp.shared_expert_gate", GgufOrder::one_row},
+                                    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                                    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+                                    {"ffn_down_shexp", "mlp.shared_expert.down_proj"}}));
+inline constexpr GgufField kQwen2MoeFields[] = {
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false}};
 inline constexpr GgufField kQwen3MoeFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                                 {"expert_feed_forward_length", "moe_intermediate_size"}};
 inline constexpr GgufField kGptOssFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
@@ -356,6 +368,8 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"llama", "mixtral", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kMixtralLayer, true},
     {"olmoe", "olmoe", kGgufLayers, kGgufRotary, kGgufSizes, kRmsNorm, kGgufTensors, kQwen3MoeLayer, true},
     {"qwen3moe", "qwen3_moe", kGgufLayers, kGgufRotary, kGgufSizes, kQwen3MoeFields, kGgufTensors, kQwen3MoeLayer,
+     true},
+    {"qwen2moe", "qwen2_moe", kGgufLayers, kGgufRotary, kGgufSizes, kQwen2MoeFields, kGgufTensors, kQwen2MoeLayer,
      true},
     {"gpt-oss", "gpt_oss", kGgufLayers, kGptOssHeads, kGgufSizes, kGptOssFields, kGgufTensors, kGptOssLayer, true},
 };

@@ -139,13 +139,15 @@ class GgufMapper {
   void add_experts(Json& out) {
     constexpr int most = 4096;
     experts_ = metadata_.integer(use("expert_count"), 1, most);
-    out["num_local_experts"] = experts_;
+    out["num_local_experts"] = out["num_experts"] = experts_;
     out["num_experts_per_tok"] = metadata_.integer(use("expert_used_count"), 1, experts_);
     const std::string gating = use("expert_gating_func");
     constexpr int softmax = 1;
     if (metadata_.integer(gating, 0, most, softmax) != softmax) unsupported(gating, "other than 1 is not supported");
-    if (family_.model_type != "qwen3_moe") return;
-    out["norm_topk_prob"] = true;
+    if (family_.architecture == "qwen2moe" && !out.contains("shared_expert_intermediate_size"))
+      out["shared_expert_intermediate_size"] = out["intermediate_size"];  // as in llama.cpp
+    if (!family_.architecture.starts_with("qwen")) return;
+    out["norm_topk_prob"] = family_.architecture == "qwen3moe";
     if (layers_ > header_.tensors.size()) return;  // refused later
     Json dense = Json::array();
     for (std::uint64_t layer = 0; layer < layers_; ++layer)
@@ -156,7 +158,7 @@ class GgufMapper {
   void add_rotary(Json& out) {
     const std::string dimensions = use("rope.dimension_count");
     const int turned = metadata_.integer(dimensions, 1, head_dim_, head_dim_);
-    if (!family_.heads.part.empty()) out[std::string(family_.heads.part)] = part_of_head(turned, head_dim_);
+    if (!family_.heads.part.empty()) out[std::string(family_.heads.part)] = part_of_head(head_dim_, turned);
     if (family_.heads.part.empty() && turned != head_dim_)
       unsupported(dimensions, "other than the width of a head, " + std::to_string(head_dim_) + ", is not supported");
     use("rope.scaling.finetuned");  // says how the model was made
@@ -243,7 +245,7 @@ class GgufMapper {
   // The families' words for biases and norms that some models have. A family ignores those of others.
   void add_options(Json& out) const {
     const bool attention = has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias");
-    for (const char* field : {"attention_bias", "use_bias", "use_qkv_bias", "bias"}) out[field] = attention;
+    for (const char* field : {"attention_bias", "use_bias", "use_qkv_bias", "qkv_bias", "bias"}) out[field] = attention;
     out["mlp_bias"] = has_tensor("blk.0.ffn_up.bias");
     out["use_qk_norm"] = has_tensor("blk.0.attn_q_norm.weight");
   }
@@ -309,7 +311,7 @@ class GgufMapper {
       names = family_.of_layer;
       prefix = std::string(family_.layer) + std::to_string(layer) + ".";
     }
-    const std::optional<int> expert = take_expert(stem);
+    const std::optional<int> expert = family_.mixture ? take_expert(stem, experts_) : std::nullopt;
     const auto found = std::find_if(names.begin(), names.end(), [&](const GgufName& each) {
       return expert ? each.order == GgufOrder::experts && each.stored == std::string(stem) + "_exps"
                     : each.stored == stem;
@@ -325,18 +327,6 @@ class GgufMapper {
     if (found->order >= GgufOrder::bare) return add_of_experts(found->order, std::move(out), list);
     set_order(found->order, out);
     list.push_back(std::move(out));
-  }
-
-  // Files of 2023 have a tensor for each expert, "ffn_up.3". Removes the number.
-  std::optional<int> take_expert(std::string_view& stem) const {
-    const std::size_t dot = stem.rfind('.');
-    if (!family_.mixture || dot == stem.npos || !stem.starts_with("ffn_")) return std::nullopt;
-    int expert = 0;
-    const auto [end, error] = std::from_chars(stem.data() + dot + 1, stem.data() + stem.size(), expert);
-    if (error != std::errc() || end != stem.data() + stem.size() || expert < 0 || expert >= experts_)
-      return std::nullopt;
-    stem.remove_suffix(stem.size() - dot);
-    return expert;
   }
 
   // Adds tensors of the orders that only mixtures have. out.name ends in ".weight" or ".bias".
@@ -408,6 +398,9 @@ class GgufMapper {
         break;
       case GgufOrder::taps:
         if (out.shape.size() == 2) out.shape.insert(out.shape.begin() + 1, 1);
+        break;
+      case GgufOrder::one_row:
+        if (out.shape.size() == 1) out.shape.insert(out.shape.begin(), 1);
         break;
       default:  // add_of_experts
         break;

@@ -1,4 +1,5 @@
-// The scaling of Llama 3.1, which GGUF files have as a factor of each frequency, and the part of a head that is turned.
+// Rotary positions in GGUF files: the scaling of Llama 3.1, which they have as a factor of each frequency, and the part
+// of a head that is turned.
 #pragma once
 #include <cmath>
 
@@ -20,9 +21,9 @@ inline double llama3_divisor(double frequency, double factor) {
 }
 
 // The number whose product with the width of a head is truncated to `turned`.
-inline double part_of_head(int turned, int width) {
-  double part = static_cast<double>(turned) / width;
-  while (static_cast<int>(width * part) < turned) part = std::nextafter(part, 2.0);
+inline double part_of_head(int head_dim, int turned) {
+  double part = static_cast<double>(turned) / head_dim;
+  while (static_cast<int>(head_dim * part) < turned) part = std::nextafter(part, 2.0);
   return part;
 }
 

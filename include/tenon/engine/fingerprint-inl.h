@@ -79,6 +79,7 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
   };
   if (c.qkv_bound > 0) add_newer("qkv_bound", c.qkv_bound);
   if (c.norms_after_rotation) add_newer("norms_after_rotation");
+  if (c.shared_inner > 0) add_newer("shared_inner", c.shared_inner);
   if (c.query_growth != 0) add_newer("query_growth", c.query_growth, c.query_period);
   if (!c.conv_layers.empty()) {
     add_newer("conv_layers", c.conv_taps, c.conv_bias ? 1 : 0);

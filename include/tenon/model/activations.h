@@ -15,7 +15,8 @@ namespace tenon {
 /// largest step seen. Operand: the form in which products read activations. Shapes after resize():
 /// - x, normed: [rows, hidden]; attended: [rows, query_width]; inner: [rows, inner];
 /// - qkv: [rows, qkv_width], or 3 * hidden if that is wider and the model has short convolutions;
-/// - gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden];
+/// - gate_and_up: [rows, 2 * inner], in rows that hold 2 * shared_inner, too; angles: [rows, angle_width]; hidden:
+/// [logit_rows, hidden];
 /// - query_angles: [query_rows, head_dim], angles of queries with a factor;
 /// - embedded: [rows, embedding_width]; projected: [logit_rows, embedding_width].
 template <DevicePolicy D, class Operand>
@@ -44,7 +45,8 @@ class Activations {
       take(local_angles, rows, c.turns_twice() ? c.head_dim : 0);
       take(branch, rows, c.output_norms || c.residual_scale != 1 ? c.hidden : 0);
       take(attended, rows, c.query_width());
-      if (gated) take(gate_and_up, rows, 2 * c.inner);
+      if (gated) take(gate_and_up, rows, 2 * std::max(c.inner, c.shared_inner));
+      gate_and_up.cols = gated ? 2 * c.inner : 0;
       if constexpr (!rounds) {
         if (gated) inner = {gate_and_up.data, rows, c.inner, gate_and_up.stride};  // the gate's memory is reused
       }

@@ -26,6 +26,7 @@ struct ModelConfig {
   int inner = 0;                        ///< width of the MLP
   int expert_inner = 0;                 ///< width of an expert's MLP, in a mixture
   int experts = 0, experts_chosen = 0;  ///< in a mixture layer, and number that a token uses; 0: no mixture
+  int shared_inner = 0;                 ///< width of the MLP beside the experts, which every token uses; 0: none
   int embedding_width = 0;              ///< of embedding and head; 0: `hidden`
   int vocab = 0;
   int positions = 0;       ///< tokens of the longest sequence

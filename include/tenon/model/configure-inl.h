@@ -157,8 +157,11 @@ TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) 
          "whose norms have a bias (layer) or none (rms)");
     need(layer.experts.empty() || (!c.parallel_residual && !c.output_norms && layer.after_mlp_norm.gain.none()),
          "experts", "whose mixtures have no parallel residual and no norm of their output");
+    need(layer.experts.empty() || layer.up.weight.none() == (c.shared_inner == 0), "shared_inner",
+         "whose mixtures have a shared expert or none");
+    const int inner = layer.experts.empty() ? c.inner : c.shared_inner;
     if (!layer.up.weight.none())
-      need(layer.up.weight.shape.rows == (c.mlp_kind == MlpKind::gated ? 2 : 1) * c.inner, "mlp_kind",
+      need(layer.up.weight.shape.rows == (c.mlp_kind == MlpKind::gated ? 2 : 1) * inner, "mlp_kind",
            "whose MLP has a gate or none");
   }
 }

@@ -23,6 +23,7 @@
 #include "tenon/ops/args.h"
 #include "tenon/ops/change_args.h"
 #include "tenon/ops/convolve_args.h"
+#include "tenon/ops/gate_rows_args.h"
 
 namespace tenon {
 
@@ -213,14 +214,17 @@ class DecoderPass {
     if (layer.after_mlp_norm.gain) norm(layer.after_mlp_norm, l, NormSite::after_mlp, x_, x_);
   }
 
-  /// x += the mixture of the experts of layer `l`, times ModelConfig::residual_scale.
+  /// x += the shared expert of layer `l`, if it has one, and the mixture of its experts, each times
+  /// ModelConfig::residual_scale.
   void add_mixture(const auto& layer, [[maybe_unused]] int l) {
     if constexpr (kReadsFloats && MixesExperts<D, W>) {
-      detail::add_mixture(device_,
-                          MixtureArgs<W>{normed(layer.mlp_norm, l, NormSite::mlp), layer.router, layer.router_bias,
-                                         layer.experts, layer.expert_table, c_.experts_chosen, c_.router_kind,
-                                         c_.expert_gate, &state_.activations.experts, x_},
-                          branch_, c_.residual_scale);
+      const MatrixView<float> input = normed(layer.mlp_norm, l, NormSite::mlp);
+      if (c_.shared_inner > 0) add_shared(layer, input, l);
+      detail::add_mixture(
+          device_,
+          MixtureArgs<W>{input, layer.router, layer.router_bias, layer.experts, layer.expert_table, c_.experts_chosen,
+                         c_.router_kind, c_.expert_gate, &state_.activations.experts, x_},
+          branch_, c_.residual_scale);
     }
   }
 
@@ -244,6 +248,23 @@ class DecoderPass {
   }
 
  private:
+  // x += the MLP beside the experts, times the sigmoid of its gate. The memory of the experts holds its output.
+  void add_shared(const auto& layer, const MatrixView<float>& input, int l) {
+    const auto first_columns = [&](int width) {
+      return MatrixView<float>{gate_and_up_.data, gate_and_up_.rows, width, gate_and_up_.stride};
+    };
+    const MatrixView<float> both = first_columns(2 * c_.shared_inner), inner = first_columns(c_.shared_inner);
+    const MatrixView<float> out = state_.activations.experts.out.rows_from(0, x_.rows);
+    multiply(LinearArgs<W>{.x = input, .weight = layer.up.weight, .bias = layer.up.bias, .y = both}, l, Site::mlp_up);
+    gate(device_, GateArgs{both, c_.activation, inner});
+    multiply(LinearArgs<W>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .y = out}, l,
+             Site::mlp_down);
+    if constexpr (GatesRows<D>) {
+      if (layer.shared_gate) gate_rows(device_, GateRowsArgs{input, layer.shared_gate, out});
+    }
+    add(device_, AddArgs{out, c_.residual_scale, x_});
+  }
+
   // The embeddings of the step's tokens, each as its adapter has it.
   template <class H>
   void embed_rows(const EmbedArgs<H>& args) {
@@ -361,6 +382,7 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
   if (!reads_floats && std::any_of(spec.layers.begin(), spec.layers.end(), lacks_norm))
     refuse("has products of rows without a norm before");
   if (c.experts > 0 && !(reads_floats && MixesExperts<D, W>)) refuse("mixes experts");
+  if (c.shared_inner > 0 && !GatesRows<D>) refuse("has a shared expert");
   if (!c.conv_layers.empty() && !(reads_floats && ConvolvesPositions<D>)) refuse("has short convolutions");
   if (c.embedding_width > 0 && !(reads_floats && AddsPositions<D>)) refuse("projects its embeddings");
   const auto has_sinks = [](const DecoderSpec::Layer& l) { return !l.sinks.none(); };

@@ -16,9 +16,11 @@ namespace tenon {
 
 namespace detail {
 
-// Names below "layers.N.": the mixture, its router, and the matrices of an expert.
+// Names below "layers.N.": the mixture, its router, the matrices of an expert, and the shared expert with its gate, if
+// the family has them.
 struct ExpertNames {
   const char *mixture, *router, *gate, *up, *down;
+  const char *shared = nullptr, *shared_gate = nullptr;
 };
 inline constexpr int kMostExperts = 4096;  // in a layer
 inline constexpr ExpertNames kExpertNames{"mlp.", "gate", "gate_proj", "up_proj", "down_proj"};
@@ -39,6 +41,21 @@ TENON_INLINE RouterKind router_kind(const Fields& fields) {
   return fields.boolean("norm_topk_prob", false) ? RouterKind::normalised : RouterKind::softmax;
 }
 
+// Sets dense_layers as Qwen's classes do.
+TENON_INLINE void read_sparse_layers(const Fields& fields, ModelConfig& c) {
+  const int step = fields.positive_int("decoder_sparse_step", 1);
+  for (int l = 0; l < c.layers; ++l) c.dense_layers.push_back((l + 1) % step != 0);
+  if (!fields.has("mlp_only_layers")) return;
+  for (const int layer : fields.integers("mlp_only_layers", 0, c.layers - 1))
+    c.dense_layers[static_cast<std::size_t>(layer)] = true;
+}
+
+// The gated MLP whose three matrices begin with `name`.
+TENON_INLINE DecoderSpec::Expert expert_spec(const std::string& name, const ExpertNames& names, int inner, int hidden) {
+  return {stacked_spec({{name + names.gate, inner}, {name + names.up, inner}}, hidden, false),
+          linear_spec(name + names.down, {hidden, inner}, false)};
+}
+
 // The tensors of Llama, with experts instead of the MLPs of mixtures.
 TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& names) {
   DecoderSpec spec = llama_like_tensors(c);
@@ -48,12 +65,14 @@ TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& n
     layer.up = layer.down = {};
     const std::string mixture = "layers." + std::to_string(l) + "." + names.mixture;
     layer.router = table_spec(mixture + names.router + ".weight", {c.experts, c.hidden});
-    for (int e = 0; e < c.experts; ++e) {
-      const std::string expert = mixture + "experts." + std::to_string(e) + ".";
+    for (int e = 0; e < c.experts; ++e)
       layer.experts.push_back(
-          {stacked_spec({{expert + names.gate, c.expert_inner}, {expert + names.up, c.expert_inner}}, c.hidden, false),
-           linear_spec(expert + names.down, {c.hidden, c.expert_inner}, false)});
+          expert_spec(mixture + "experts." + std::to_string(e) + ".", names, c.expert_inner, c.hidden));
+    if (names.shared && c.shared_inner > 0) {
+      const auto shared = expert_spec(mixture + names.shared, names, c.shared_inner, c.hidden);
+      layer.up = shared.up, layer.down = shared.down;
     }
+    if (names.shared_gate) layer.shared_gate = table_spec(mixture + names.shared_gate, {1, c.hidden});
   }
   return spec;
 }
@@ -99,6 +118,34 @@ TENON_INLINE DecoderSpec OlMoE::tensors(const ModelConfig& c) {
   return spec;
 }
 
+TENON_INLINE ModelConfig Qwen2Moe::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 16});
+  check_architectures(fields, {"Qwen2MoeForCausalLM", "Qwen2MoeModel"});
+  c.qkv_bias = fields.flag("qkv_bias", true);
+  const bool windows = fields.boolean("use_sliding_window", false);
+  if (windows && !fields.has("layer_types"))
+    fields.refuse("use_sliding_window",
+                  "true needs layer_types: versions of transformers give the window to different layers");
+  read_windows(
+      fields, windows ? window_field(fields, 4096) : 0, [](int) { return false; }, c);
+  detail::read_experts(fields, {"num_experts"}, 60, 4, c);
+  const auto width = [&](const char* name, int fallback) {
+    return fields.json().contains(name) ? width_field(fields, name) : fallback;
+  };
+  c.expert_inner = width("moe_intermediate_size", 1408);
+  c.shared_inner = width("shared_expert_intermediate_size", 5632);
+  c.router_kind = detail::router_kind(fields);
+  detail::read_sparse_layers(fields, c);
+  return c;
+}
+
+TENON_INLINE DecoderSpec Qwen2Moe::tensors(const ModelConfig& c) {
+  detail::ExpertNames names = detail::kExpertNames;
+  names.shared = "shared_expert.", names.shared_gate = "shared_expert_gate.weight";
+  return detail::with_experts(c, names);
+}
+
 TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 4});
@@ -111,12 +158,7 @@ TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
   else if (!fields.json().contains("moe_intermediate_size"))
     c.expert_inner = 768;  // null: intermediate_size
   c.router_kind = detail::router_kind(fields);
-  const int step = fields.positive_int("decoder_sparse_step", 1);
-  for (int l = 0; l < c.layers; ++l) c.dense_layers.push_back((l + 1) % step != 0);
-  if (fields.has("mlp_only_layers")) {
-    for (const int layer : fields.integers("mlp_only_layers", 0, c.layers - 1))
-      c.dense_layers[static_cast<std::size_t>(layer)] = true;
-  }
+  detail::read_sparse_layers(fields, c);
   return c;
 }
 

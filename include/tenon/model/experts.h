@@ -1,5 +1,6 @@
-// Mixtures of experts: Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Granite 3 with experts (IBM,
-// 2024), Qwen3-MoE (Yang et al., 2025) and gpt-oss (OpenAI, 2025), as in Hugging Face's classes of these names.
+// Mixtures of experts: Mixtral (Jiang et al., 2024), Qwen2-MoE (Yang et al., 2024), OLMoE (Muennighoff et al., 2024),
+// Granite 3 with experts (IBM, 2024), Qwen3-MoE (Yang et al., 2025) and gpt-oss (OpenAI, 2025), as in Hugging Face's
+// classes of these names.
 #pragma once
 #include <string_view>
 
@@ -19,6 +20,15 @@ struct Mixtral {
 /// Llama with experts and norms over all heads of queries and of keys.
 struct OlMoE {
   static constexpr std::string_view model_type = "olmoe";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Qwen2 with experts in some layers, and a gated MLP beside them that every token uses.
+struct Qwen2Moe {
+  static constexpr std::string_view model_type = "qwen2_moe";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);

@@ -53,7 +53,7 @@ TENON_INLINE DType gguf_type_named(std::string_view name) {
 
 TENON_INLINE DType gguf_stored_type(const GgufTensor& tensor, DType wanted) {
   const std::string_view name = tensor.name;
-  if (tensor.source.shape.size() < 2 || name.ends_with("_norm.weight") || name.ends_with("ffn_gate_inp.weight") ||
+  if (tensor.source.shape.size() < 2 || name.ends_with("_norm.weight") || name.find("ffn_gate_inp") != name.npos ||
       name.ends_with("shortconv.conv.weight") || name == "position_embd.weight")
     return DType::f32;
   const auto values = static_cast<std::uint64_t>(block_layout(wanted).values);
@@ -161,6 +161,7 @@ class GgufPlanner {
                                                       {"embedding_length", c_.hidden},
                                                       {"feed_forward_length", c_.inner},
                                                       {"expert_feed_forward_length", c_.expert_inner},
+                                                      {"expert_shared_feed_forward_length", c_.shared_inner},
                                                       {"attention.head_count", c_.heads},
                                                       {"attention.head_count_kv", c_.kv_heads},
                                                       {"attention.sliding_window", window()},
@@ -333,6 +334,7 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
       {"the tied head", a.tied_head == b.tied_head},
       {"the weights of the experts", a.router_kind == b.router_kind},
       {"the number of experts", a.experts == b.experts && a.experts_chosen == b.experts_chosen},
+      {"the shared expert", a.shared_inner == b.shared_inner},
       {"which layers have experts", a.dense_layers == b.dense_layers}};
   for (const auto& [name, equal] : same)
     if (!equal) return name;

@@ -77,10 +77,11 @@ struct DecoderParts {
     /// its input: 3 hidden; hidden]
     Linear qkv = {};
     Vector conv_weight = {}, conv_bias = {};  ///< [hidden, taps], [hidden] of a short convolution; most families: none
-    Linear attention_out = {}, up = {},
-           down = {};   ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
-    Vector sinks = {};  ///< [heads], attention sinks: scores in the softmax without a value; most families: none
-    Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture, which has no up and down
+    Linear attention_out = {}, up = {}, down = {};  ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner;
+                                                    ///< hidden]; of a mixture: those of its shared expert, or none
+    Vector shared_gate = {};  ///< [1, hidden], whose product's sigmoid multiplies a shared expert's output; or none
+    Vector sinks = {};        ///< [heads], attention sinks: scores in the softmax without a value; most families: none
+    Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture
     std::vector<Expert> experts = {};
     const std::byte* expert_table = nullptr;  ///< MixtureArgs::table
   };
@@ -154,6 +155,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
     made.mlp_norm = norm(layer.mlp_norm);
     made.up = linear(layer.up);
     made.down = linear(layer.down);
+    made.shared_gate = vector(layer.shared_gate);
     made.router = vector(layer.router);
     made.router_bias = vector(layer.router_bias);
     for (const auto& expert : layer.experts) made.experts.push_back({linear(expert.up), linear(expert.down)});

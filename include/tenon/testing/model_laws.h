@@ -80,7 +80,15 @@ class ModelTrial {
   }
 
   void experts(const DecoderSpec::Layer& layer) {
-    check(layer.up.weight.none() && layer.down.weight.none(), "model: a mixture has no MLP beside its experts");
+    const bool shares = c_.shared_inner > 0;
+    check(layer.up.weight.none() != shares && layer.down.weight.none() != shares,
+          "model: a mixture has an MLP beside its experts where shared_inner is above 0");
+    if (shares) {
+      linear(layer.up, {2 * c_.shared_inner, c_.hidden}, "model: up of a shared expert is [2 shared_inner, hidden]");
+      linear(layer.down, {c_.hidden, c_.shared_inner}, "model: down of a shared expert is [hidden, shared_inner]");
+    }
+    check(layer.shared_gate.none() || (layer.shared_gate.table && layer.shared_gate.shape == Shape{1, c_.hidden}),
+          "model: the gate of a shared expert is a table [1, hidden]");
     check(layer.router.table && layer.router.shape == Shape{c_.experts, c_.hidden},
           "model: a router is a table [experts, hidden]");
     check(layer.router_bias.none() || layer.router_bias.shape == Shape{c_.experts, 1},

@@ -62,7 +62,7 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
     {"glm4", "PreTrainedTokenizer"},     {"gpt_oss", "PreTrainedTokenizer"},
     {"helium", "PreTrainedTokenizer"},   {"nemotron", "PreTrainedTokenizer"},
     {"smollm3", "PreTrainedTokenizer"},  {"hunyuan_v1_dense", "PreTrainedTokenizer"},
-    {"ministral3", "TokenizersBackend"},
+    {"ministral3", "TokenizersBackend"}, {"qwen2_moe", "Qwen2Tokenizer"},
 };
 
 }  // namespace tenon::detail

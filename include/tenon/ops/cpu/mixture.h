@@ -1,4 +1,4 @@
-// Mixtures of experts: the router, and the rows of each expert as one product.
+// Mixtures of experts: the router, the rows of each expert as one product, and the gate of a shared expert.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/rows.h"
+#include "tenon/ops/gate_rows_args.h"
 
 namespace tenon {
 
@@ -24,6 +25,13 @@ inline void softmax_row(const Kernels& kernels, int n, float* logits) {
   float sum = 0;
   for (int i = 0; i < n; ++i) sum += logits[i];
   for (int i = 0; i < n; ++i) logits[i] /= sum;
+}
+
+/// Writes 1 / (1 + exp(-x)) over x [n].
+inline void sigmoid_row(const Kernels& kernels, int n, float* x) {
+  for (int i = 0; i < n; ++i) x[i] = -x[i];
+  kernels.exp_row(x, n, x);
+  for (int i = 0; i < n; ++i) x[i] = 1 / (1 + x[i]);
 }
 
 /// The experts of a row and their weights, in order of ids. logits: [experts], overwritten.
@@ -139,6 +147,18 @@ requires(!OnTensorCores<W>) void mixture(Cpu& device, const MixtureArgs<W>& args
         kernels.add_row(memory.out.row(memory.places[pair]), memory.choices[pair].weight, args.y.cols, sum.data());
       }
       kernels.add_row(sum.data(), 1, args.y.cols, args.y.row(r));
+    }
+  });
+}
+
+inline void gate_rows(Cpu& device, const GateRowsArgs& args) {
+  const auto& kernels = cpu::kernels_for(device.isa());
+  cpu::split_rows(device, args.x.rows, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r) {
+      float weight;
+      kernels.products_row(args.x.row(r), args.weights, args.x.cols, 1, &weight);
+      cpu::sigmoid_row(kernels, 1, &weight);
+      for (int i = 0; i < args.y.cols; ++i) args.y.row(r)[i] *= weight;
     }
   });
 }
