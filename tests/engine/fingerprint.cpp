@@ -84,6 +84,11 @@ BOOST_AUTO_TEST_CASE(every_field_of_the_arithmetic_counts) {
   is_new([](ModelConfig& c) { c.experts = 4; }, "experts");
   is_new([](ModelConfig& c) { c.experts_chosen = 4; }, "experts_chosen");
   is_new([](ModelConfig& c) { c.expert_gate.limit = 7; }, "expert_gate");
+  is_new([](ModelConfig& c) { c.shared_inner = 4; }, "shared_inner");
+  is_new([](ModelConfig& c) { c.router_kind = RouterKind::sigmoid; }, "router_kind");
+  is_new([](ModelConfig& c) { c.router_scale = 2; }, "router_scale");
+  is_new([](ModelConfig& c) { c.router_epsilon = 1e-6f; }, "router_epsilon");
+  is_new([](ModelConfig& c) { c.choice_bias = true; }, "choice_bias");
   is_new([](ModelConfig& c) { c.windows = {4, 0}; }, "windows");
   is_new([](ModelConfig& c) { c.windows = {0, 4}; }, "the order of windows");
   is_new([](ModelConfig& c) { c.rotary.theta = 5; }, "theta");

@@ -105,6 +105,17 @@ ModelConfig of_shape(int shape) {
     c.expert_gate = {Activation::silu, 7.0f, 1.702f};
     return c;
   }
+  if (shape == 15) {
+    ModelConfig c = newer(10);
+    const ModelConfig of = mixture("lfm2_moe", RouterKind::normalised_sigmoid);
+    c.model_type = of.model_type;
+    c.experts = of.experts, c.experts_chosen = of.experts_chosen, c.expert_inner = of.expert_inner;
+    c.router_kind = of.router_kind;
+    c.router_scale = 1.5f, c.router_epsilon = 1e-6f;
+    c.choice_bias = true;
+    c.dense_layers = {true, false, false};
+    return c;
+  }
   if (shape == 14) {
     ModelConfig c = mixture("qwen2_moe", RouterKind::softmax);
     c.qkv_bias = true;
@@ -115,7 +126,7 @@ ModelConfig of_shape(int shape) {
   if (shape == 8) return narrow_opt();
   return shape == 9 ? rounded_falcon() : newer(shape);
 }
-constexpr int kFamilyShapes = 15;
+constexpr int kFamilyShapes = 16;
 
 std::unique_ptr<AnyEngine> make_family(const Setup& s) {
   using Model = AnyFamily<>;

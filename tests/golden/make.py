@@ -3,7 +3,7 @@
 
     make.py [CASE ...]        needs transformers 4.57.6, torch and peft; writes CASE/{config.json,model.safetensors,expected.json}
 
-With transformers 5.24.0 it makes the cases of families and fields that are new there: Ministral 3, and windows of Qwen2-MoE.
+With transformers 5.24.0 it makes the cases of families and fields that are new there: LFM2 with experts, Ministral 3, and windows of Qwen2-MoE.
 
 Each checkpoint has random weights in the shapes of a family, a few thousand parameters. There is one case for each switch of
 config.json that the library honours. Weights are rounded to bfloat16, stored in it, and run in float32.
@@ -115,7 +115,8 @@ CASES = {
 }
 
 if transformers.__version__.startswith("5."):
-    from transformers import Ministral3Config
+    from transformers import Lfm2MoeConfig, Ministral3Config
+    LFM2_MOE = dict(**LFM2, layer_types=["conv", "full_attention", "conv"], moe_intermediate_size=20, num_experts=5, num_experts_per_tok=2)
     GROWING = dict(pad_token_id=0, head_dim=12, rope_parameters={
         "rope_type": "yarn", "type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
         "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})
@@ -123,6 +124,9 @@ if transformers.__version__.startswith("5."):
         # Its layers of a window are those that layer_types names, in this version alone.
         "qwen2_moe_window": Qwen2MoeConfig(**QWEN2_MOE, norm_topk_prob=True, qkv_bias=False, use_sliding_window=True, sliding_window=7,
                                            layer_types=["full_attention", "sliding_attention"]),
+        "lfm2_moe": Lfm2MoeConfig(**LFM2_MOE, num_dense_layers=1, routed_scaling_factor=1.5),
+        "lfm2_moe_sigmoids": Lfm2MoeConfig(**LFM2_MOE, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False, conv_bias=True,
+                                           tie_word_embeddings=False),
         "ministral3": Ministral3Config(**LLAMA, **GROWING),
         # The head is tied by the field outside of text_config.
         "ministral3_images": Mistral3Config(text_config=dict(**LLAMA, **GROWING, model_type="ministral3", sliding_window=20), tie_word_embeddings=True,
@@ -139,6 +143,10 @@ def randomise(model):
         else:
             parameter.data.normal_(0, 0.1)
         parameter.data = parameter.data.to(torch.bfloat16).to(torch.float32)
+    for name, buffer in model.named_buffers():
+        if name.endswith("expert_bias"):
+            buffer.data.normal_(0, 0.2)
+            buffer.data = buffer.data.to(torch.bfloat16).to(torch.float32)
 
 
 def cache_of(out):
@@ -161,7 +169,7 @@ def answer(model, prompt, steps):
             greedy.append(int(best.indices[0]))
             margins.append(round(float(best.values[0] - best.values[1]), 5))
             # Granite 4 returns no cache without one. That of LFM2 loses a position of texts shorter than its taps (mended in 5).
-            reads_cache = past is not None and model.config.model_type != "lfm2"
+            reads_cache = past is not None and not model.config.model_type.startswith("lfm2")
             next_ids = [greedy[-1]] if reads_cache else prompt + greedy
             out = run(next_ids, len(prompt) + len(greedy) - len(next_ids), past_key_values=past if reads_cache else None)
             row, past = out.logits[0, -1].double(), cache_of(out)
@@ -176,6 +184,7 @@ def answer(model, prompt, steps):
 ADAPTERS = {"lfm2_biases": {
     "all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"]),
     "dora": dict(target_modules=["in_proj", "w2"], use_dora=True)},
+    "lfm2_moe": {"all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"])},
     "qwen2_moe": {
     "shared": dict(target_modules=r".*(v_proj|shared_expert\.(gate|up|down)_proj)"),
     "dora": dict(target_modules=r".*(o_proj|shared_expert\.(up|down)_proj)", use_dora=True)}}

@@ -56,7 +56,7 @@ GgufFile file_of(const std::string& name) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(weights_have_the_bits_of_transformers) {
-  BOOST_TEST(cases().size() >= 8u);
+  BOOST_TEST(cases().size() >= 9u);
   for (const std::string& name : cases()) {
     const ModelFiles files = load_checkpoint(kFolder / (name + ".gguf"));
     const Json expected = expected_of(name);
@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(configs_are_those_of_transformers) {
       const ModelConfig a = family.configure(*wanted.config), b = family.configure(*found.config);
       BOOST_TEST((a.experts == b.experts && a.experts_chosen == b.experts_chosen));
       BOOST_TEST((a.expert_inner == b.expert_inner && a.router_kind == b.router_kind));
-      BOOST_TEST(a.shared_inner == b.shared_inner);
+      BOOST_TEST((a.shared_inner == b.shared_inner && a.choice_bias == b.choice_bias));
+      BOOST_TEST((a.router_scale == b.router_scale && a.router_epsilon == b.router_epsilon));
       BOOST_TEST((a.dense_layers == b.dense_layers && a.expert_gate == b.expert_gate));
       BOOST_TEST((a.rotary.factor == b.rotary.factor && a.rotary.trained_positions == b.rotary.trained_positions));
       BOOST_TEST((a.rotary == b.rotary));
@@ -156,7 +157,7 @@ void write_folder(const std::string& name, const std::filesystem::path& folder, 
 // gguf-py wrote the file of a case. The folder of its weights becomes a file with its tensors, values and metadata.
 BOOST_AUTO_TEST_CASE(folders_are_written_as_files_of_gguf_py) {
   ThreadPool pool(2);
-  for (const std::string name : {"llama", "olmoe", "qwen2moe", "qwen3moe", "qwen3moe_one_expert"}) {
+  for (const std::string name : {"llama", "olmoe", "lfm2moe", "qwen2moe", "qwen3moe", "qwen3moe_one_expert"}) {
     BOOST_TEST_CONTEXT(name) {
       const Scratch scratch;
       write_folder(name, scratch / "folder");
@@ -202,6 +203,27 @@ BOOST_AUTO_TEST_CASE(routers_stay_float32_and_experts_become_blocks) {
   BOOST_TEST(load_whole(load_checkpoint(scratch / "model.gguf")).empty());
 }
 
+BOOST_AUTO_TEST_CASE(the_scores_of_lfm2moe_are_sigmoids_with_or_without_a_bias) {
+  const Scratch scratch;
+  const auto read = [&](const auto& change) {
+    GgufFile file = file_of("lfm2moe");
+    change(file);
+    scratch.write("model.gguf", file.bytes());
+    const ModelFiles files = load_checkpoint(scratch / "model.gguf");
+    BOOST_TEST(load_whole(files).empty());
+    return Lfm2Moe::configure(*files.config);
+  };
+  const ModelConfig c = read([](GgufFile&) {});
+  BOOST_TEST((c.choice_bias && c.router_kind == RouterKind::normalised_sigmoid && c.router_epsilon == 1e-6f));
+  const auto no_bias = [](GgufFile& file) {
+    std::erase_if(file.tensors, [](const Tensor& each) { return each.name.ends_with("exp_probs_b.bias"); });
+  };
+  BOOST_TEST(!read(no_bias).choice_bias);
+  for (const nlohmann::json& kind : {nlohmann::json(1), nlohmann::json(0)})
+    BOOST_TEST(mentions(refusal([&] { read([&](auto& f) { f.metadata["lfm2moe.expert_gating_func"] = kind; }); }),
+                        {"lfm2moe.expert_gating_func", "other than 2"}));
+}
+
 // The converter of 2024 wrote the gate of a shared expert as a vector, and no width where it is that of an MLP.
 BOOST_AUTO_TEST_CASE(older_files_of_qwen2moe_are_read) {
   const Scratch scratch;
@@ -226,6 +248,8 @@ BOOST_AUTO_TEST_CASE(mixtures_that_gguf_cannot_express_are_refused) {
   BOOST_TEST(mentions(refused("olmoe", {{"norm_topk_prob", true}}), {"the weights of the experts", "olmoe"}));
   BOOST_TEST(mentions(refused("qwen3moe", {{"norm_topk_prob", false}}), {"the weights of the experts", "qwen3moe"}));
   BOOST_TEST(mentions(refused("qwen2moe", {{"norm_topk_prob", true}}), {"the weights of the experts", "qwen2moe"}));
+  for (const nlohmann::json& other : {nlohmann::json{{"norm_topk_prob", false}}, {{"routed_scaling_factor", 2.0}}})
+    BOOST_TEST(mentions(refused("lfm2moe", other), {"the weights of the experts", "lfm2moe"}));
   BOOST_TEST(mentions(refused("llama", {{"sliding_window", 4}}), {"the window", "llama"}));
   BOOST_TEST(mentions(refused("gpt-oss", {}), {"model_type", "gpt_oss"}));
 }

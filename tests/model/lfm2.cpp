@@ -30,7 +30,8 @@ Json config(const Json& more = Json::object()) {
 ModelConfig read(const Json& json) {
   const test::Scratch scratch;
   scratch.write("config.json", json.dump());
-  return Lfm2::configure(ConfigFile(scratch.folder()));
+  const ConfigFile file(scratch.folder());
+  return json["model_type"] == "lfm2_moe" ? Lfm2Moe::configure(file) : Lfm2::configure(file);
 }
 
 void refused(const Json& json, const std::string& field) {
@@ -38,6 +39,12 @@ void refused(const Json& json, const std::string& field) {
     BOOST_TEST(std::string(error.what()).find(field) != std::string::npos, field << ": " << error.what());
     return true;
   });
+}
+
+Json moe(const Json& more = Json::object()) {
+  Json out = config({{"model_type", "lfm2_moe"}, {"num_dense_layers", 1}, {"num_experts", 6}});
+  out.update(more);
+  return out;
 }
 
 // config() without one of its fields.
@@ -55,6 +62,37 @@ BOOST_AUTO_TEST_CASE(the_family_obeys_the_laws_of_models) {
     for (const std::string& broken : testing::model_laws<Lfm2>(c)) BOOST_ERROR(broken);
     check_switches(Lfm2::tensors(c), c);
   }
+}
+
+BOOST_AUTO_TEST_CASE(mixtures_of_lfm2_obey_the_laws_of_models) {
+  for (const Json& json : {moe(), moe({{"use_expert_bias", false}, {"num_dense_layers", 0}}),
+                           moe({{"conv_bias", true}}), moe({{"num_dense_layers", 9}, {"use_expert_bias", false}})}) {
+    const ModelConfig c = read(json);
+    for (const std::string& broken : testing::model_laws<Lfm2Moe>(c)) BOOST_ERROR(broken);
+    check_switches(Lfm2Moe::tensors(c), c);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mixtures_of_lfm2_read_their_router) {
+  const ModelConfig c = read(moe());
+  BOOST_TEST((c.inner == 80 && c.expert_inner == 1792 && c.experts_chosen == 4 && c.choice_bias));
+  BOOST_TEST((c.router_kind == RouterKind::normalised_sigmoid && c.router_epsilon == 1e-6f && c.router_scale == 1));
+  BOOST_TEST((!c.is_mixture(0) && c.is_mixture(1) && c.is_mixture(2)));
+  const DecoderSpec spec = Lfm2Moe::tensors(c);
+  BOOST_TEST(spec.layers[0].down.weight.parts[0].name == "layers.0.feed_forward.w2.weight");
+  BOOST_TEST((spec.layers[1].up.weight.none() && spec.layers[0].experts.empty()));
+  BOOST_TEST(spec.layers[1].router.parts[0].name == "layers.1.feed_forward.gate.weight");
+  BOOST_TEST(spec.layers[1].choice_bias.parts[0].name == "layers.1.feed_forward.expert_bias");
+  BOOST_TEST(spec.layers[2].experts[5].up.weight.parts[1].name == "layers.2.feed_forward.experts.5.w3.weight");
+  const ModelConfig other =
+      read(moe({{"norm_topk_prob", nullptr}, {"use_expert_bias", false}, {"routed_scaling_factor", 2.5}}));
+  BOOST_TEST((other.router_kind == RouterKind::sigmoid && !other.choice_bias && other.router_scale == 2.5f));
+  BOOST_TEST(!read(moe({{"tie_embedding", false}})).tied_head);
+  BOOST_TEST(read(moe({{"theta", 500.0}})).rotary.theta == 1e6);  // an older name of LFM2 alone
+  BOOST_CHECK_THROW(check_switches(spec, other), Error);
+  refused(without("layer_types", moe()), "layer_types");
+  refused(moe({{"num_experts_per_tok", 7}}), "num_experts_per_tok");
+  refused(moe({{"moe_intermediate_size", nullptr}}), "moe_intermediate_size");
 }
 
 BOOST_AUTO_TEST_CASE(layer_types_or_full_attn_idxs_say_which_layers_convolve) {

@@ -16,13 +16,14 @@ from transformers import CONFIG_MAPPING
 
 FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
 FAMILIES = ["arcee", "bloom", "codegen", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
-            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "hunyuan_v1_dense", "lfm2", "llama", "ministral",
+            "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "hunyuan_v1_dense", "lfm2", "lfm2_moe", "llama", "ministral",
             "ministral3", "mistral",
             "mixtral", "mpt", "nemotron", "olmo", "olmo2", "olmo3", "olmoe", "opt", "phi", "phi3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "smollm3",
             "stablelm", "starcoder2"]
 # Defaults that are another model: Granite 4 has Mamba layers and experts there, LFM2 has no convolutions.
 CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_experts": 0},
-           "lfm2": {"layer_types": ["conv", "full_attention"] * 16}}
+           "lfm2": {"layer_types": ["conv", "full_attention"] * 16},
+           "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16}}
 
 
 def main():

@@ -55,10 +55,13 @@ CASES = {
     "qwen2moe": ("qwen2moe", dict(model_type="qwen2_moe", intermediate_size=64, moe_intermediate_size=32, num_experts=4,
                                   num_experts_per_tok=2, norm_topk_prob=False, shared_expert_intermediate_size=96, mlp_only_layers=[]),
                  ("Q4_0", "Q8_0", "Q8_0"), "F16"),
+    # With transformers 5.24.0 alone.
+    "lfm2moe": ("lfm2moe", dict(model_type="lfm2_moe", intermediate_size=64, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2,
+                                num_dense_layers=1, layer_types=["conv", "full_attention"], tie_word_embeddings=True), ("Q4_0", "Q8_0", "Q8_0"), "F16"),
 }
 KINDS = {"gate": 0, "up": 1, "down": 2}
 ARCHITECTURES = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
-MIXTRAL = {"w1": "gate", "w3": "up", "w2": "down"}
+W = {"w1": "gate", "w3": "up", "w2": "down"}
 
 
 def encoded(values, name):
@@ -80,9 +83,19 @@ def metadata(writer, architecture, fields):
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(1e-5 if architecture == "olmoe" else config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_theta)
+    if architecture == "lfm2moe":
+        writer.add_head_count_kv([config.num_key_value_heads if kind == "full_attention" else 0 for kind in config.layer_types])
+        writer.add_layer_norm_rms_eps(config.norm_eps)
+        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+        writer.add_leading_dense_block_count(config.num_dense_layers)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_vocab_size(config.vocab_size)
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+    else:
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_layer_norm_rms_eps(1e-5 if architecture == "olmoe" else config.rms_norm_eps)
+        writer.add_rope_freq_base(config.rope_theta)
     writer.add_expert_count(fields.get("num_local_experts", fields.get("num_experts")))
     writer.add_expert_used_count(fields["num_experts_per_tok"])
     writer.add_key_length(fields["head_dim"])
@@ -105,6 +118,36 @@ def metadata(writer, architecture, fields):
         writer.add_expert_feed_forward_length(config.intermediate_size)
 
 
+def apart(state):
+    """A state dict of transformers 5, whose LFM2 has one tensor for all experts, with the names of files."""
+    out = {}
+    for key, value in state.items():
+        stem, part = key.rsplit(".", 1)
+        if not stem.endswith("feed_forward.experts"):
+            out[key] = value
+            continue
+        names = ("w1", "w3") if part == "gate_up_proj" else ("w2",)
+        for expert, each in enumerate(value):
+            out.update({f"{stem}.{expert}.{name}.weight": rows for name, rows in zip(names, each.chunk(len(names)))})
+    return out
+
+
+def together(weights):
+    """The inverse."""
+    out, stacks = {}, {}
+    for key, value in weights.items():
+        found = re.fullmatch(r"(.*feed_forward\.experts)\.(\d+)\.(w\d)\.weight", key)
+        if found:
+            stacks.setdefault(found[1], {})[int(found[2]), found[3]] = value
+        else:
+            out[key] = value
+    for stem, parts in stacks.items():
+        experts = range(len(parts) // 3)
+        out[stem + ".gate_up_proj"] = torch.stack([torch.cat([parts[e, "w1"], parts[e, "w3"]]) for e in experts])
+        out[stem + ".down_proj"] = torch.stack([parts[e, "w2"] for e in experts])
+    return out
+
+
 class File:
     """A GGUF file that is written, and the weights of transformers that it stands for."""
 
@@ -115,13 +158,13 @@ class File:
         self.writer = gguf.GGUFWriter(str(OUT / (name + ".gguf")), architecture)
         metadata(self.writer, architecture, fields)
         self.weights, stacks = {}, {}
-        for key, value in model.state_dict().items():
-            if "rotary_emb" in key:
+        for key, value in apart(model.state_dict()).items():
+            if "rotary_emb" in key or (key == "lm_head.weight" and fields["tie_word_embeddings"]):
                 continue
             value = value.numpy()
             found = re.fullmatch(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)\.weight", key)
             if found:
-                part = MIXTRAL.get(found[3], found[3].removesuffix("_proj"))
+                part = W.get(found[3], found[3].removesuffix("_proj"))
                 stacks.setdefault((int(found[1]), part), []).append((key, value))
             elif ".experts." in key:
                 self.add_stacked(key, value)
@@ -142,11 +185,14 @@ class File:
     def add_plain(self, key, value):
         heads = {"q_proj": self.fields["num_attention_heads"], "k_proj": self.fields["num_key_value_heads"]}
         turned = next((count for part, count in heads.items() if part in key), 0) if self.architecture == "llama" else 0
-        name = key + ".weight" if key.endswith("sinks") else key
+        name = key + ".weight" if key.endswith("sinks") else key + ".bias" if key.endswith("expert_bias") else key
         stored = self.names.get_name(name, try_suffixes=(".weight", ".bias"))
         dense = re.fullmatch(r"model\.layers\.(\d+)\.mlp\.(gate|up|down)_proj\.weight", key)
         if dense and not stored:  # gguf-py has no qwen3moe with layers without experts, which transformers has
             stored = f"blk.{dense[1]}.ffn_{dense[2]}.weight"
+        if key.endswith("conv.conv.weight"):
+            self.weights[key] = self.write(stored, value.squeeze(1), "F32").reshape(value.shape)
+            return
         kind = self.kind if value.ndim == 2 and "ffn_gate_inp" not in stored else "F32"
         decoded = self.write(stored, permuted(value, turned) if turned else value, kind)
         if turned:  # the inverse of the permutation
@@ -188,10 +234,13 @@ def main():
         with torch.no_grad():
             for key, value in model.named_parameters():
                 value.copy_(torch.randn_like(value) * (0.3 if value.ndim > 1 else 0.1) + (1.0 if "norm" in key else 0.0))
+            for key, value in model.named_buffers():
+                if key.endswith("expert_bias"):
+                    value.copy_(torch.randn_like(value) * 0.2)
         file = File(name, architecture, model, fields, expert_kinds, kind)
         weights = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in file.weights.items()}
-        missing = model.load_state_dict(weights, strict=False).missing_keys
-        assert not [key for key in missing if "rotary" not in key], missing
+        missing = model.load_state_dict(together(weights), strict=False).missing_keys
+        assert not [key for key in missing if "rotary" not in key and key != "lm_head.weight"], missing
         with torch.no_grad():
             logits = model(torch.tensor([IDS])).logits[0, -1].tolist()
         digests = {key: hashlib.sha256(value.numpy().tobytes()).hexdigest() for key, value in sorted(weights.items())}

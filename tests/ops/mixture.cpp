@@ -18,6 +18,9 @@ struct Problem : MixtureProblem<Float32> {
   using MixtureProblem::MixtureProblem;
   Problem(MixtureProblem&& p) : MixtureProblem(std::move(p)) {}
 
+  std::vector<float> choice_bias;  // [experts]; empty: none
+  float scale = 1, epsilon = 0;
+
   // The rows first .. first + rows - 1, added to their start.
   Matrix run(Cpu& device, int first, int rows) const {
     const int pairs = rows * chosen;
@@ -27,7 +30,8 @@ struct Problem : MixtureProblem<Float32> {
       std::memcpy(y.row(r), start.row(first + r), static_cast<std::size_t>(hidden) * sizeof(float));
     ExpertMemory memory{px.view(), out.view(), both.view(), {}, {}};
     mixture(device, MixtureArgs<View>{x.view(first, rows), router.row(0), router_bias.row(0), parts, nullptr, chosen,
-                                      kind, gate, &memory, y.view()});
+                                      kind, gate, &memory, y.view(), choice_bias.empty() ? nullptr : choice_bias.data(),
+                                      scale, epsilon});
     BOOST_TEST(gaps_untouched(y));
     return y;
   }
@@ -49,23 +53,39 @@ double dot(const float* a, const float* b, int n) {
   return sum;
 }
 
-// The experts of a row by logit, ties to the lower id, and their weights.
-std::vector<std::pair<int, double>> choices(const Problem& p, int row) {
-  std::vector<std::pair<double, int>> order;
-  std::vector<double> logits;
+// The scores of a row: softmax over all, or sigmoids. chosen_softmax: the exponentials alone.
+std::vector<double> scores_of(const Problem& p, int row) {
+  std::vector<double> scores;
+  double all = 0;
   for (int e = 0; e < p.experts; ++e) {
-    logits.push_back(dot(p.x.row(row), p.router.row(e), p.hidden) + p.router_bias.row(0)[e]);
-    order.push_back({-logits.back(), e});
+    const double logit = dot(p.x.row(row), p.router.row(e), p.hidden) + p.router_bias.row(0)[e];
+    scores.push_back(p.kind >= RouterKind::sigmoid ? 1 / (1 + std::exp(-logit)) : std::exp(logit));
+    all += scores.back();
+  }
+  if (p.kind == RouterKind::softmax || p.kind == RouterKind::normalised)
+    for (double& score : scores) score /= all;
+  return scores;
+}
+
+// The experts of a row by score plus bias, ties to the lower id, and their weights.
+std::vector<std::pair<int, double>> choices(const Problem& p, int row) {
+  const std::vector<double> scores = scores_of(p, row);
+  std::vector<std::pair<double, int>> order;
+  for (int e = 0; e < p.experts; ++e) {
+    const auto at = static_cast<std::size_t>(e);
+    order.push_back({-scores[at] - (p.choice_bias.empty() ? 0.0 : static_cast<double>(p.choice_bias[at])), e});
   }
   std::sort(order.begin(), order.end());
-  double all = 0, some = 0;
-  for (const double logit : logits) all += std::exp(logit);
-  for (int i = 0; i < p.chosen; ++i) some += std::exp(-order[static_cast<std::size_t>(i)].first);
+  const bool divides = p.kind != RouterKind::softmax && p.kind != RouterKind::sigmoid;
+  double sum = divides ? 0 : 1;
   std::vector<std::pair<int, double>> out;
   for (int i = 0; i < p.chosen; ++i) {
-    const auto [minus, e] = order[static_cast<std::size_t>(i)];
-    out.push_back({e, std::exp(-minus) / (p.kind == RouterKind::softmax ? all : some)});
+    const int e = order[static_cast<std::size_t>(i)].second;
+    out.push_back({e, scores[static_cast<std::size_t>(e)]});
+    if (divides) sum += out.back().second;
   }
+  if (p.kind == RouterKind::normalised_sigmoid) sum += static_cast<double>(p.epsilon);
+  for (auto& [e, weight] : out) weight *= static_cast<double>(p.scale) / sum;
   return out;
 }
 
@@ -105,6 +125,13 @@ double largest_difference(const Problem& p, const Matrix& all) {
 std::vector<Problem> problems() {
   std::vector<Problem> all;
   for (auto& problem : mixture_problems()) all.emplace_back(std::move(problem));
+  for (const RouterKind kind : {RouterKind::sigmoid, RouterKind::normalised_sigmoid, RouterKind::normalised}) {
+    all.emplace_back(48, 40, 8, 3, kind);
+    all.emplace_back(48, 40, 8, 3, kind);
+    Problem& biased = all.back();
+    for (int e = 0; e < biased.experts; ++e) biased.choice_bias.push_back(e % 3 == 0 ? 0.6f : -0.2f);
+    biased.scale = 1.7f, biased.epsilon = 0.1f;
+  }
   return all;
 }
 
@@ -129,8 +156,17 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
 BOOST_AUTO_TEST_CASE(agrees_with_a_reference_in_double_precision) {
   for (Problem& p : problems()) {
     BOOST_TEST(largest_difference(p, p.alone()) < 1e-4);
-    // The inverse tests: another weighting, another gate and another number of experts are detected.
+    // The inverse tests: another weighting, choice, factor, gate and another number of experts are detected.
     Problem other = p;
+    if (!p.choice_bias.empty()) {
+      other.choice_bias.clear();
+      BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
+      other = p, other.scale = 1;
+      BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
+      other = p, other.epsilon = 0;
+      BOOST_TEST((largest_difference(other, p.alone()) > 1e-3) == (p.kind == RouterKind::normalised_sigmoid));
+      other = p;
+    }
     other.kind = p.kind == RouterKind::softmax ? RouterKind::normalised : RouterKind::softmax;
     if (p.chosen < p.experts) BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
     other = p;
@@ -165,6 +201,10 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_not_finite_changes_no_other) {
     const Matrix y = p.run(device, 0, 9);
     for (int r = 0; r < 9; ++r) BOOST_TEST(same_bits(y.row(r), truth.row(r), p.hidden) == (r != 3));
     BOOST_TEST(std::isnan(y.row(3)[0]));
+    // Nor does a bias that is not finite break the order of a choice.
+    p.x.row(3)[5] = 0;
+    p.choice_bias.assign(8, std::numeric_limits<float>::quiet_NaN());
+    BOOST_TEST(std::isnan(p.run(device, 0, 9).row(3)[0]));
     // NaN passes a clamped gate.
     float gate[3] = {1, NAN, 2}, up[3] = {NAN, 1, 2};
     cpu::kernels_for(device.isa()).clamped_gate_row(gate, up, 3, 7, 1.702f, gate);

@@ -21,7 +21,7 @@ enum class GgufOrder : std::uint8_t {
   plus_one,    // 1 was added to a gain
   taps,        // the middle dimension of [n, 1, taps] was removed
   one_row,     // a matrix [1, n] may have become a vector
-  bare,        // ".weight" was appended
+  bare,        // ".weight" was appended; or ".bias" in place of "_bias"
   experts,     // matrices of all experts were stacked; "#" in the name is the number of the expert
   stack,       // of stacked matrices [experts, inputs, outputs], each became [outputs, inputs]; a bias ends in "_bias"
   gate,
@@ -155,6 +155,8 @@ inline constexpr GgufField kLfm2Fields[] = {{"block_count", "num_hidden_layers"}
                                             {"attention.layer_norm_rms_epsilon", "norm_eps"},
                                             {"rope.freq_base", "rope_theta", false},
                                             {"shortconv.l_cache", "conv_L_cache"}};
+inline constexpr GgufField kLfm2MoeFields[] = {{"expert_feed_forward_length", "moe_intermediate_size"},
+                                               {"leading_dense_block_count", "num_dense_layers"}};
 inline constexpr auto kLfm2Tensors = std::to_array<GgufName>(
     {{"token_embd", "model.embed_tokens"}, {"token_embd_norm", "model.embedding_norm"}, {"output", "lm_head"}});
 inline constexpr auto kLfm2Layer =
@@ -170,6 +172,12 @@ inline constexpr auto kLfm2Layer =
                                                   {"shortconv.conv", "conv.conv", GgufOrder::taps},
                                                   {"shortconv.in_proj", "conv.in_proj"},
                                                   {"shortconv.out_proj", "conv.out_proj"}}));
+inline constexpr auto kLfm2MoeLayer =
+    joined(kLfm2Layer, std::to_array<GgufName>({{"ffn_gate_inp", "feed_forward.gate"},
+                                                {"exp_probs_b", "feed_forward.expert", GgufOrder::bare},  // ..._bias
+                                                {"ffn_gate_exps", "feed_forward.experts.#.w1", GgufOrder::experts},
+                                                {"ffn_up_exps", "feed_forward.experts.#.w3", GgufOrder::experts},
+                                                {"ffn_down_exps", "feed_forward.experts.#.w2", GgufOrder::experts}}));
 // Ministral 3, and Mistral Small 3.1, whose files have neither of the two.
 inline constexpr GgufField kMinistral3Fields[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
@@ -371,6 +379,7 @@ inline constexpr GgufFamily kGgufFamilies[] = {
      true},
     {"qwen2moe", "qwen2_moe", kGgufLayers, kGgufRotary, kGgufSizes, kQwen2MoeFields, kGgufTensors, kQwen2MoeLayer,
      true},
+    {"lfm2moe", "lfm2_moe", kGgufLayers, kLfm2Heads, kLfm2Fields, kLfm2MoeFields, kLfm2Tensors, kLfm2MoeLayer, true},
     {"gpt-oss", "gpt_oss", kGgufLayers, kGptOssHeads, kGgufSizes, kGptOssFields, kGgufTensors, kGptOssLayer, true},
 };
 

@@ -142,8 +142,11 @@ class GgufMapper {
     out["num_local_experts"] = out["num_experts"] = experts_;
     out["num_experts_per_tok"] = metadata_.integer(use("expert_used_count"), 1, experts_);
     const std::string gating = use("expert_gating_func");
-    constexpr int softmax = 1;
-    if (metadata_.integer(gating, 0, most, softmax) != softmax) unsupported(gating, "other than 1 is not supported");
+    const bool sigmoid = family_.architecture == "lfm2moe";
+    const int kind = sigmoid ? 2 : 1;  // llama_expert_gating_func_type
+    if (metadata_.integer(gating, 0, most, sigmoid ? 0 : kind) != kind)
+      unsupported(gating, "other than " + std::to_string(kind) + " is not supported");
+    if (sigmoid) out["use_expert_bias"] = has_tensor("blk." + std::to_string(layers_ - 1) + ".exp_probs_b.bias");
     if (family_.architecture == "qwen2moe" && !out.contains("shared_expert_intermediate_size"))
       out["shared_expert_intermediate_size"] = out["intermediate_size"];  // as in llama.cpp
     if (!family_.architecture.starts_with("qwen")) return;

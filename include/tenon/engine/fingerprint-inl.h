@@ -79,6 +79,8 @@ TENON_INLINE void add_config(const ModelConfig& c, HashedValues& to) {
   };
   if (c.qkv_bound > 0) add_newer("qkv_bound", c.qkv_bound);
   if (c.norms_after_rotation) add_newer("norms_after_rotation");
+  if (c.router_scale != 1 || c.router_epsilon != 0 || c.choice_bias)
+    add_newer("router", c.router_scale, c.router_epsilon, c.choice_bias ? 1 : 0);
   if (c.shared_inner > 0) add_newer("shared_inner", c.shared_inner);
   if (c.query_growth != 0) add_newer("query_growth", c.query_growth, c.query_period);
   if (!c.conv_layers.empty()) {

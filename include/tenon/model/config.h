@@ -56,6 +56,8 @@ struct ModelConfig {
   float query_growth = 0;          ///< queries are multiplied with query_scale(position); 0: they stay
   int query_period = 0;            ///< number of positions that share a query_scale; 1 or more with query_growth
   RouterKind router_kind = RouterKind::normalised;
+  float router_scale = 1, router_epsilon = 0;  ///< MixtureArgs::scale and epsilon
+  bool choice_bias = false;                    ///< routers have a bias for the choice alone
   ExpertGate expert_gate;
   bool rounded_alibi = false;          ///< ALiBi as Falcon computes it: slope * position of the key, in bfloat16
   std::vector<bool> dense_layers;      ///< [layers], which layers of a mixture have no experts; empty: none

@@ -159,6 +159,8 @@ TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) 
          "experts", "whose mixtures have no parallel residual and no norm of their output");
     need(layer.experts.empty() || layer.up.weight.none() == (c.shared_inner == 0), "shared_inner",
          "whose mixtures have a shared expert or none");
+    need(layer.experts.empty() || layer.choice_bias.none() != c.choice_bias, "choice_bias",
+         "whose routers have a bias for the choice or none");
     const int inner = layer.experts.empty() ? c.inner : c.shared_inner;
     if (!layer.up.weight.none())
       need(layer.up.weight.shape.rows == (c.mlp_kind == MlpKind::gated ? 2 : 1) * inner, "mlp_kind",

@@ -220,11 +220,11 @@ class DecoderPass {
     if constexpr (kReadsFloats && MixesExperts<D, W>) {
       const MatrixView<float> input = normed(layer.mlp_norm, l, NormSite::mlp);
       if (c_.shared_inner > 0) add_shared(layer, input, l);
-      detail::add_mixture(
-          device_,
-          MixtureArgs<W>{input, layer.router, layer.router_bias, layer.experts, layer.expert_table, c_.experts_chosen,
-                         c_.router_kind, c_.expert_gate, &state_.activations.experts, x_},
-          branch_, c_.residual_scale);
+      detail::add_mixture(device_,
+                          MixtureArgs<W>{input, layer.router, layer.router_bias, layer.experts, layer.expert_table,
+                                         c_.experts_chosen, c_.router_kind, c_.expert_gate, &state_.activations.experts,
+                                         x_, layer.choice_bias, c_.router_scale, c_.router_epsilon},
+                          branch_, c_.residual_scale);
     }
   }
 
@@ -382,7 +382,9 @@ void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
   if (!reads_floats && std::any_of(spec.layers.begin(), spec.layers.end(), lacks_norm))
     refuse("has products of rows without a norm before");
   if (c.experts > 0 && !(reads_floats && MixesExperts<D, W>)) refuse("mixes experts");
-  if (c.shared_inner > 0 && !GatesRows<D>) refuse("has a shared expert");
+  const bool newer = c.router_kind >= RouterKind::sigmoid || c.choice_bias || c.router_scale != 1;
+  if (!GatesRows<D> && c.experts > 0 && (newer || c.shared_inner > 0))
+    refuse("has a shared expert, or a router with sigmoids, a factor or a bias for the choice alone");
   if (!c.conv_layers.empty() && !(reads_floats && ConvolvesPositions<D>)) refuse("has short convolutions");
   if (c.embedding_width > 0 && !(reads_floats && AddsPositions<D>)) refuse("projects its embeddings");
   const auto has_sinks = [](const DecoderSpec::Layer& l) { return !l.sinks.none(); };

@@ -16,16 +16,9 @@ namespace tenon {
 
 namespace detail {
 
-// Names below "layers.N.": the mixture, its router, the matrices of an expert, and the shared expert with its gate, if
-// the family has them.
-struct ExpertNames {
-  const char *mixture, *router, *gate, *up, *down;
-  const char *shared = nullptr, *shared_gate = nullptr;
-};
 inline constexpr int kMostExperts = 4096;  // in a layer
 inline constexpr ExpertNames kExpertNames{"mlp.", "gate", "gate_proj", "up_proj", "down_proj"};
 
-// Reads the number of experts, under one of its names, and of those of a token.
 TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
                                ModelConfig& c) {
   const std::string name = one_name(fields, names);
@@ -35,6 +28,10 @@ TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const
   c.experts_chosen = fields.integer("num_experts_per_tok", 1, c.experts, std::min(chosen, c.experts));
   c.expert_inner = c.inner;
   c.expert_gate.activation = c.activation;
+}
+
+TENON_INLINE int expert_width(const Fields& fields, const char* name, int fallback) {
+  return fields.json().contains(name) ? width_field(fields, name) : fallback;
 }
 
 TENON_INLINE RouterKind router_kind(const Fields& fields) {
@@ -56,9 +53,7 @@ TENON_INLINE DecoderSpec::Expert expert_spec(const std::string& name, const Expe
           linear_spec(name + names.down, {hidden, inner}, false)};
 }
 
-// The tensors of Llama, with experts instead of the MLPs of mixtures.
-TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& names) {
-  DecoderSpec spec = llama_like_tensors(c);
+TENON_INLINE void add_experts(const ModelConfig& c, const ExpertNames& names, DecoderSpec& spec) {
   for (int l = 0; l < c.layers; ++l) {
     if (!c.is_mixture(l)) continue;
     auto& layer = spec.layers[static_cast<std::size_t>(l)];
@@ -68,12 +63,19 @@ TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& n
     for (int e = 0; e < c.experts; ++e)
       layer.experts.push_back(
           expert_spec(mixture + "experts." + std::to_string(e) + ".", names, c.expert_inner, c.hidden));
-    if (names.shared && c.shared_inner > 0) {
+    if (c.choice_bias) layer.choice_bias = vector_spec(mixture + names.choice_bias, c.experts);
+    if (c.shared_inner > 0) {
       const auto shared = expert_spec(mixture + names.shared, names, c.shared_inner, c.hidden);
       layer.up = shared.up, layer.down = shared.down;
     }
     if (names.shared_gate) layer.shared_gate = table_spec(mixture + names.shared_gate, {1, c.hidden});
   }
+}
+
+// The tensors of Llama, with experts instead of the MLPs of mixtures.
+TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& names) {
+  DecoderSpec spec = llama_like_tensors(c);
+  add_experts(c, names, spec);
   return spec;
 }
 
@@ -126,15 +128,12 @@ TENON_INLINE ModelConfig Qwen2Moe::configure(const ConfigFile& file) {
   const bool windows = fields.boolean("use_sliding_window", false);
   if (windows && !fields.has("layer_types"))
     fields.refuse("use_sliding_window",
-                  "true needs layer_types: versions of transformers give the window to different layers");
+                  "true needs layer_types: without it, transformers gives one answer with a cache and another without");
   read_windows(
       fields, windows ? window_field(fields, 4096) : 0, [](int) { return false; }, c);
   detail::read_experts(fields, {"num_experts"}, 60, 4, c);
-  const auto width = [&](const char* name, int fallback) {
-    return fields.json().contains(name) ? width_field(fields, name) : fallback;
-  };
-  c.expert_inner = width("moe_intermediate_size", 1408);
-  c.shared_inner = width("shared_expert_intermediate_size", 5632);
+  c.expert_inner = detail::expert_width(fields, "moe_intermediate_size", 1408);
+  c.shared_inner = detail::expert_width(fields, "shared_expert_intermediate_size", 5632);
   c.router_kind = detail::router_kind(fields);
   detail::read_sparse_layers(fields, c);
   return c;

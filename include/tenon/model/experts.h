@@ -2,6 +2,7 @@
 // Granite 3 with experts (IBM, 2024), Qwen3-MoE (Yang et al., 2025) and gpt-oss (OpenAI, 2025), as in Hugging Face's
 // classes of these names.
 #pragma once
+#include <initializer_list>
 #include <string_view>
 
 #include "tenon/model/llama.h"
@@ -61,6 +62,27 @@ struct GptOss {
   static ModelConfig configure(const ConfigFile& file);
   static DecoderSpec tensors(const ModelConfig& c);
 };
+
+namespace detail {
+
+// Names below "layers.N.": the mixture, its router, the matrices of an expert, and what some families have: the bias of
+// the choice, and the shared expert with its gate.
+struct ExpertNames {
+  const char *mixture, *router, *gate, *up, *down;
+  const char *choice_bias = nullptr, *shared = nullptr, *shared_gate = nullptr;
+};
+
+// Reads the number of experts, under one of its names, and of those of a token.
+void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
+                  ModelConfig& c);
+
+// The width of a mixture's MLPs, which may not be null.
+int expert_width(const Fields& fields, const char* name, int fallback);
+
+// Gives the layers that are mixtures experts instead of their MLPs.
+void add_experts(const ModelConfig& c, const ExpertNames& names, DecoderSpec& spec);
+
+}  // namespace detail
 
 }  // namespace tenon
 

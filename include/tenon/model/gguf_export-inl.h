@@ -105,6 +105,7 @@ class GgufPlanner {
     if (family_.mixture) {
       set(out, "expert_count", unsigned_of(c_.experts));
       set(out, "expert_used_count", unsigned_of(c_.experts_chosen));
+      if (c_.router_kind >= RouterKind::sigmoid) set(out, "expert_gating_func", 2u);
     }
     if (family_.heads.rotary) add_rotary(out);
     return out;
@@ -165,6 +166,7 @@ class GgufPlanner {
                                                       {"attention.head_count", c_.heads},
                                                       {"attention.head_count_kv", c_.kv_heads},
                                                       {"attention.sliding_window", window()},
+                                                      {"leading_dense_block_count", dense_layers()},
                                                       {"shortconv.l_cache", c_.conv_taps}};
     for (const auto& [name, value] : sizes)
       if (key == name) return unsigned_of(value);
@@ -194,6 +196,10 @@ class GgufPlanner {
     if (key == "logit_scale")
       return fields.has(name) ? Json(fields.number(name, -1e9, 1e9)) : Json(double{c_.logit_scale});
     throw Error(Error::Kind::internal, std::string(key), "has no value");
+  }
+
+  int dense_layers() const {
+    return static_cast<int>(std::count(c_.dense_layers.begin(), c_.dense_layers.end(), true));
   }
 
   // The window of the layers that have one; 0: none has.
@@ -252,8 +258,9 @@ class GgufPlanner {
       }
       const std::string of_any = of_any_expert(stem);
       for (const GgufName& each : names) {
-        if (each.name != of_any) continue;
-        stored += std::string(each.stored) + whole.substr(dot);
+        const bool bare = each.order == GgufOrder::bare && whole.ends_with("." + std::string(each.name) + "_bias");
+        if (each.name != of_any && !bare) continue;
+        stored += std::string(each.stored) + (bare ? ".bias" : whole.substr(dot));
         GgufTensor out{info, std::move(stored)};
         reorder(each.order, out.source);
         return out;
@@ -332,7 +339,7 @@ inline std::string difference(const ModelConfig& a, const ModelConfig& b) {
                       a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale},
       {"a soft cap", a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap},
       {"the tied head", a.tied_head == b.tied_head},
-      {"the weights of the experts", a.router_kind == b.router_kind},
+      {"the weights of the experts", a.router_kind == b.router_kind && a.router_scale == b.router_scale},
       {"the number of experts", a.experts == b.experts && a.experts_chosen == b.experts_chosen},
       {"the shared expert", a.shared_inner == b.shared_inner},
       {"which layers have experts", a.dense_layers == b.dense_layers}};

@@ -1,11 +1,13 @@
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "tenon/core/require.h"
 #include "tenon/io/json.h"
 #include "tenon/model/configure.h"
+#include "tenon/model/experts.h"
 #include "tenon/model/lfm2.h"
 
 namespace tenon::detail {
@@ -37,6 +39,24 @@ TENON_INLINE std::vector<bool> convolution_layers(const Fields& fields, int laye
   }
   if (std::find(out.begin(), out.end(), true) == out.end()) out.clear();
   return out;
+}
+
+// Reads the fields of the convolutions, and checks that their inputs fit the cache.
+TENON_INLINE void read_convolutions(const Fields& fields, ModelConfig& c) {
+  c.conv_layers = convolution_layers(fields, c.layers);
+  if (c.conv_layers.empty()) return;
+  c.conv_taps = fields.integer("conv_L_cache", 1, kMostTaps, 3);
+  c.conv_bias = fields.boolean("conv_bias", false);
+  if (std::find(c.conv_layers.begin(), c.conv_layers.end(), false) == c.conv_layers.end())
+    fields.refuse("layer_types", "must have a full_attention layer, as in transformers");
+  if (c.query_width() != c.hidden || c.heads % 2 != 0)
+    fields.refuse("num_attention_heads",
+                  "must be even, and heads together as wide as hidden_size, beside convolutions");
+}
+
+// The older name wins.
+TENON_INLINE void read_tied_head(const Fields& fields, ModelConfig& c) {
+  if (fields.json().contains("tie_embedding") && c.language_head) c.tied_head = fields.flag("tie_embedding", true);
 }
 
 // Rows of in_proj in the order [gates C, then the factors B and x]; it is stored [B, then C, then x].
@@ -80,17 +100,40 @@ TENON_INLINE ModelConfig Lfm2::configure(const ConfigFile& file) {
                                         .activation_name = nullptr,
                                         .rotary = {.theta = 1e6, .theta_name = name_of("theta", "rope_theta")}});
   check_architectures(fields, {"Lfm2ForCausalLM", "Lfm2Model"});
-  if (fields.json().contains("tie_embedding") && c.language_head) c.tied_head = fields.flag("tie_embedding", true);
+  detail::read_tied_head(fields, c);
   c.inner = detail::adjusted_inner(fields, c.inner);
-  c.conv_layers = detail::convolution_layers(fields, c.layers);
-  if (c.conv_layers.empty()) return c;
-  c.conv_taps = fields.integer("conv_L_cache", 1, detail::kMostTaps, 3);
-  c.conv_bias = fields.boolean("conv_bias", false);
-  if (std::find(c.conv_layers.begin(), c.conv_layers.end(), false) == c.conv_layers.end())
-    fields.refuse("layer_types", "must have a full_attention layer, as in transformers");
-  if (c.query_width() != c.hidden || c.heads % 2 != 0)
-    fields.refuse("num_attention_heads",
-                  "must be even, and heads together as wide as hidden_size, beside convolutions");
+  detail::read_convolutions(fields, c);
+  return c;
+}
+
+TENON_INLINE ModelConfig Lfm2Moe::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type,
+                                       {.layers = 32,
+                                        .hidden = 2048,
+                                        .heads = 32,
+                                        .inner = 7168,
+                                        .vocab = 65536,
+                                        .positions = 128000,
+                                        .kv_heads = 8,
+                                        .tokens = {.bos = 1, .eos = 2, .pad = 0},
+                                        .tied_head = true,
+                                        .epsilon = 1e-5,
+                                        .epsilon_name = "norm_eps",
+                                        .activation_name = nullptr,
+                                        .rotary = {.theta = 1e6}});
+  check_architectures(fields, {"Lfm2MoeForCausalLM", "Lfm2MoeModel"});
+  detail::read_tied_head(fields, c);
+  if (!fields.has("layer_types")) fields.refuse("layer_types", "is missing, which transformers needs");
+  detail::read_convolutions(fields, c);
+  detail::read_experts(fields, {"num_experts"}, 32, 4, c);
+  c.expert_inner = detail::expert_width(fields, "moe_intermediate_size", 1792);
+  const int dense = fields.integer("num_dense_layers", 0, std::numeric_limits<int>::max(), 2);
+  for (int l = 0; l < c.layers; ++l) c.dense_layers.push_back(l < dense);
+  c.router_kind = fields.flag("norm_topk_prob", true) ? RouterKind::normalised_sigmoid : RouterKind::sigmoid;
+  c.router_epsilon = 1e-6f;
+  c.router_scale = static_cast<float>(fields.number("routed_scaling_factor", -1e9, 1e9, 1));
+  c.choice_bias = fields.flag("use_expert_bias", true);
   return c;
 }
 
@@ -116,6 +159,12 @@ TENON_INLINE DecoderSpec Lfm2::tensors(const ModelConfig& c) {
     layer.attention_out = linear_spec(attention + "out_proj", {c.hidden, c.query_width()}, false);
   }
   spec.final_norm = rms_norm_spec("embedding_norm", c.hidden);
+  return spec;
+}
+
+TENON_INLINE DecoderSpec Lfm2Moe::tensors(const ModelConfig& c) {
+  DecoderSpec spec = Lfm2::tensors(c);
+  detail::add_experts(c, {"feed_forward.", "gate", "w1", "w3", "w2", "expert_bias"}, spec);
   return spec;
 }
 

@@ -1,5 +1,5 @@
-// LFM2 (Liquid AI, 2025) as in Hugging Face's Lfm2ForCausalLM: short convolutions in most layers, attention in the
-// others.
+// LFM2 (Liquid AI, 2025) as in Hugging Face's Lfm2ForCausalLM and Lfm2MoeForCausalLM: short convolutions in most
+// layers, attention in the others.
 #pragma once
 #include <string_view>
 
@@ -11,6 +11,15 @@ namespace tenon {
 /// layers that layer_types calls "conv".
 struct Lfm2 {
   static constexpr std::string_view model_type = "lfm2";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Lfm2 with a mixture of experts in all layers but the first num_dense_layers.
+struct Lfm2Moe {
+  static constexpr std::string_view model_type = "lfm2_moe";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);

@@ -82,6 +82,7 @@ struct DecoderParts {
     Vector shared_gate = {};  ///< [1, hidden], whose product's sigmoid multiplies a shared expert's output; or none
     Vector sinks = {};        ///< [heads], attention sinks: scores in the softmax without a value; most families: none
     Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture
+    Vector choice_bias = {};               ///< [experts], MixtureArgs::choice_bias; most mixtures: none
     std::vector<Expert> experts = {};
     const std::byte* expert_table = nullptr;  ///< MixtureArgs::table
   };
@@ -158,6 +159,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
     made.shared_gate = vector(layer.shared_gate);
     made.router = vector(layer.router);
     made.router_bias = vector(layer.router_bias);
+    made.choice_bias = vector(layer.choice_bias);
     for (const auto& expert : layer.experts) made.experts.push_back({linear(expert.up), linear(expert.down)});
     made.mlp_out_norm = norm(layer.mlp_out_norm);
     made.after_mlp_norm = norm(layer.after_mlp_norm);

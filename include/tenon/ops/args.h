@@ -112,9 +112,11 @@ using GateArgs = GateArgsOf<MatrixView<float>>;
 
 /// How a mixture weighs the experts of a row.
 enum class RouterKind : std::uint8_t {
-  softmax,         ///< softmax over all experts
-  normalised,      ///< softmax over all experts, then divided by the sum of the chosen ones
-  chosen_softmax,  ///< softmax over the chosen experts
+  softmax,             ///< softmax over all experts
+  normalised,          ///< softmax over all experts, then divided by the sum of the chosen ones
+  chosen_softmax,      ///< softmax over the chosen experts
+  sigmoid,             ///< the sigmoid of each logit
+  normalised_sigmoid,  ///< the same, divided by the sum of the chosen ones and MixtureArgs::epsilon
 };
 
 /// The gate of an expert: activation(gate) * up; with `limit` > 0 (gpt-oss) it is (u + 1) g / (1 + exp(-steepness g)),
@@ -143,8 +145,8 @@ struct ExpertMemory {
 /// fused multiply-adds (Shazeer et al., 2017; Fedus et al., 2022).
 ///
 /// The logits of the router are products in 16 strips and the tree of sum(), in float32 whatever the weight format. The
-/// largest are chosen, the lower id among equal ones. Each expert computes all rows that chose it at once; the bits of
-/// a row do not depend on the others.
+/// largest are chosen, the lower id among equal ones; with sigmoids or a choice_bias, the largest score + choice_bias.
+/// Each expert computes all rows that chose it at once; the bits of a row do not depend on the others.
 template <class W>
 struct MixtureArgs {
   MatrixView<const float> x;  ///< [rows, hidden]
@@ -156,7 +158,10 @@ struct MixtureArgs {
   RouterKind kind;
   ExpertGate gate;
   ExpertMemory* memory;
-  MatrixView<float> y;  ///< [rows, hidden]; may not be x
+  MatrixView<float> y;                 ///< [rows, hidden]; may not be x
+  const float* choice_bias = nullptr;  ///< [experts] or null, for the choice alone: no weight has it
+  float scale = 1;                     ///< factor of the weights
+  float epsilon = 0;                   ///< of normalised_sigmoid
 };
 
 /// x[r] += table[positions[r]], after the embeddings are projected.

@@ -12,7 +12,8 @@ struct GateRowsArgs {
   MatrixView<float> y;        ///< [rows, n]; may not be x
 };
 
-/// Refinement: the op gate_rows. Families with a shared expert need it.
+/// Refinement: the op gate_rows, and a mixture that heeds all members of MixtureArgs. Families with a shared expert, or
+/// with a router of sigmoids, need it.
 template <class D>
 concept GatesRows = requires(D& device, const GateRowsArgs& args) {
   gate_rows(device, args);

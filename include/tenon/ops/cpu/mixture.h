@@ -34,46 +34,65 @@ inline void sigmoid_row(const Kernels& kernels, int n, float* x) {
   for (int i = 0; i < n; ++i) x[i] = 1 / (1 + x[i]);
 }
 
-/// The experts of a row and their weights, in order of ids. logits: [experts], overwritten.
+/// A thread's memory of the router.
+struct RouterMemory {
+  std::vector<float> logits, keys;  ///< [experts]; keys: what the choice compares
+  std::vector<int> ids;             ///< [experts]
+  std::vector<float> weights;       ///< [chosen]
+  RouterMemory(std::size_t experts, std::size_t chosen)
+      : logits(experts), keys(experts), ids(experts), weights(chosen) {}
+};
+
+/// Writes the experts of a row with their weights, in order of ids, and overwrites m.logits. False if a logit or a key
+/// is not finite.
 template <class W>
-void choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, std::vector<float>& logits,
+bool choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, RouterMemory& m,
                     ExpertChoice* choices /* [chosen] */) {
   const int experts = static_cast<int>(args.experts.size()), chosen = args.chosen;
-  std::vector<int> ids(logits.size());
-  for (int e = 0; e < experts; ++e) ids[static_cast<std::size_t>(e)] = e;
-  const auto value = [&](int e) { return logits[static_cast<std::size_t>(e)]; };
-  std::partial_sort(ids.begin(), ids.begin() + chosen, ids.end(),
-                    [&](int a, int b) { return value(a) > value(b) || (value(a) == value(b) && a < b); });
-  std::sort(ids.begin(), ids.begin() + chosen);
-  if (args.kind != RouterKind::chosen_softmax) softmax_row(kernels, experts, logits.data());
-  std::vector<float> weights;
-  for (int i = 0; i < chosen; ++i) weights.push_back(value(ids[static_cast<std::size_t>(i)]));
-  if (args.kind == RouterKind::chosen_softmax) softmax_row(kernels, chosen, weights.data());
-  float sum = 1;
-  if (args.kind == RouterKind::normalised) {
-    sum = 0;
-    for (const float weight : weights) sum += weight;
+  float* const logits = m.logits.data();
+  if (!std::isfinite(kernels.finite_max(logits, experts))) return false;
+  const bool sigmoids = args.kind == RouterKind::sigmoid || args.kind == RouterKind::normalised_sigmoid;
+  if (sigmoids) sigmoid_row(kernels, experts, logits);
+  m.keys = m.logits;  // a softmax keeps their order
+  if (args.choice_bias) {
+    if (args.kind == RouterKind::softmax || args.kind == RouterKind::normalised)
+      softmax_row(kernels, experts, m.keys.data());
+    kernels.add_row(args.choice_bias, 1, experts, m.keys.data());
+    if (!std::isfinite(kernels.finite_max(m.keys.data(), experts))) return false;
   }
-  for (int i = 0; i < chosen; ++i)
-    choices[i] = {ids[static_cast<std::size_t>(i)], weights[static_cast<std::size_t>(i)] / sum};
+  for (int e = 0; e < experts; ++e) m.ids[static_cast<std::size_t>(e)] = e;
+  const auto key = [&](int e) { return m.keys[static_cast<std::size_t>(e)]; };
+  std::partial_sort(m.ids.begin(), m.ids.begin() + chosen, m.ids.end(),
+                    [&](int a, int b) { return key(a) > key(b) || (key(a) == key(b) && a < b); });
+  std::sort(m.ids.begin(), m.ids.begin() + chosen);
+  if (!sigmoids && args.kind != RouterKind::chosen_softmax) softmax_row(kernels, experts, logits);
+  float sum = 0;
+  for (int i = 0; i < chosen; ++i) m.weights[static_cast<std::size_t>(i)] = logits[m.ids[static_cast<std::size_t>(i)]];
+  if (args.kind == RouterKind::chosen_softmax) softmax_row(kernels, chosen, m.weights.data());
+  for (const float weight : m.weights) sum += weight;
+  if (args.kind == RouterKind::normalised_sigmoid) sum += args.epsilon;
+  const bool divides = args.kind == RouterKind::normalised || args.kind == RouterKind::normalised_sigmoid;
+  for (int i = 0; i < chosen; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    choices[i] = {m.ids[at], m.weights[at] / (divides ? sum : 1) * args.scale};
+  }
+  return true;
 }
 
-/// The choices of all rows. A row with a logit that is not finite takes the first experts, with weights of NaN.
+/// The choices of all rows. A row whose scores are not finite takes the first experts, with weights of NaN.
 template <class W>
 void route(Cpu& device, const MixtureArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
   const auto experts = args.experts.size(), chosen = static_cast<std::size_t>(args.chosen);
   args.memory->choices.resize(static_cast<std::size_t>(args.x.rows) * chosen);
   split_rows(device, args.x.rows, [&](int begin, int end) {
-    std::vector<float> logits(experts);
+    RouterMemory memory(experts, chosen);
+    float* const logits = memory.logits.data();
     for (int r = begin; r < end; ++r) {
-      kernels.products_row(args.x.row(r), args.router, args.x.cols, static_cast<int>(experts), logits.data());
-      if (args.router_bias) kernels.add_row(args.router_bias, 1, static_cast<int>(experts), logits.data());
+      kernels.products_row(args.x.row(r), args.router, args.x.cols, static_cast<int>(experts), logits);
+      if (args.router_bias) kernels.add_row(args.router_bias, 1, static_cast<int>(experts), logits);
       ExpertChoice* const choices = args.memory->choices.data() + static_cast<std::size_t>(r) * chosen;
-      if (std::isfinite(kernels.finite_max(logits.data(), static_cast<int>(experts)))) {
-        choose_experts(kernels, args, logits, choices);
-        continue;
-      }
+      if (choose_experts(kernels, args, memory, choices)) continue;
       for (int i = 0; i < args.chosen; ++i) choices[i] = {i, std::numeric_limits<float>::quiet_NaN()};
     }
   });
