@@ -29,7 +29,7 @@ ACTIVATIONS_ELSEWHERE = {
     "arcee": ("hidden_act", "gelu_pytorch_tanh"),
 }
 # transformers fails, or the value is among refusals().
-NO_SWITCH = {("qwen2", "use_sliding_window"), ("qwen3", "use_sliding_window"),
+NO_SWITCH = {("qwen2", "use_sliding_window"), ("qwen2_moe", "use_sliding_window"), ("qwen3", "use_sliding_window"),
              ("opt", "layer_norm_elementwise_affine"), ("gemma3_text", "use_bidirectional_attention"),
              ("bloom", "apply_residual_connection_post_layernorm"), *((kind, "output_router_logits") for kind in PLAIN)}
 
@@ -288,7 +288,7 @@ def refusals():
     yield "opt", None, dict(layer_norm_elementwise_affine=None), "layer_norm_elementwise_affine"
     yield "bloom", "slow_but_exact over parts", dict(slow_but_exact=True, pretraining_tp=2), "slow_but_exact"
     yield "gptj", "rotary_dim=null of four heads", dict(rotary_dim=None), "rotary_dim"
-    yield "qwen2_moe", "window without layer_types", dict(use_sliding_window=True), "use_sliding_window"
+    yield "qwen2_moe", None, dict(use_sliding_window=True), "use_sliding_window"
     yield "granitemoehybrid", "mamba layers", dict(layer_types=["mamba", "attention"]), "layer_types"
     yield "granitemoehybrid", "experts", dict(num_local_experts=4), "num_local_experts"
     yield "mistral", "unknown word in layer_types", dict(layer_types=["linear_attention", FULL]), "layer_types"
