@@ -78,12 +78,22 @@ std::string describe_attention(const tenon::ModelConfig& c) {
   return text + "\n";
 }
 
+std::string describe_experts(const tenon::ModelConfig& c) {
+  int layers = 0;
+  for (int l = 0; l < c.layers; ++l) layers += c.is_mixture(l) ? 1 : 0;
+  if (layers == 0) return "";
+  std::string text = formatted("             %d experts of %d in %d layer%s, of which a token uses %d", c.experts,
+                               c.expert_inner, layers, layers == 1 ? "" : "s", c.experts_chosen);
+  if (c.shared_inner > 0) text += formatted(", beside a shared expert of %d", c.shared_inner);
+  return text + "\n";
+}
+
 std::string describe_config(const tenon::ModelConfig& c) {
   std::string text =
       formatted("model        %s: %d layers of width %d, %d heads of %d, %s of %d (%s)\n", c.model_type.c_str(),
                 c.layers, c.hidden, c.heads, c.head_dim, c.mlp_kind == tenon::MlpKind::gated ? "gated MLP" : "MLP",
                 c.inner, std::string(activation_name(c.activation)).c_str());
-  text += describe_attention(c);
+  text += describe_experts(c) + describe_attention(c);
   text += formatted("             vocabulary of %s, %s positions, head %s\n",
                     with_commas(static_cast<unsigned>(c.vocab)).c_str(),
                     with_commas(static_cast<unsigned>(c.positions)).c_str(),

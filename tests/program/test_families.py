@@ -95,6 +95,8 @@ class Families(ProgramTest):
     def test_inspect_says_what_a_family_is(self):
         for case, words in [("llama_dynamic", ["llama: 2 layers", "gated MLP", "beyond 32 (dynamic)", "keys and values in 2 heads"]),
                             ("mistral_window7", ["mistral", "window of 7", "rotary of theta 10000"]),
+                            ("qwen2_moe", ["gated MLP of 40", "5 experts of 20 in 1 layer, of which a token uses 2, beside a shared expert of 44"]),
+                            ("lfm2_moe", ["5 experts of 20 in 2 layers, of which a token uses 2\n"]),
                             ("bloom_6_heads", ["bloom", "by ALiBi", "6 heads of 8"]),
                             ("gptbigcode_relu", ["gpt_bigcode", "relu", "positions learned", "keys and values in 1 head\n"])]:
             done = tenon("inspect", "--model", GOLDEN / case)
