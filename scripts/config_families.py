@@ -105,6 +105,10 @@ LLAMAS = {
         use_sliding_window=True, sliding_window=WINDOW, no_rope_layers=[1, 0], no_rope_layer_interval=2,
         layer_types=[SLIDING, FULL], attention_bias=False, mlp_bias=False, pad_token_id=0, tie_word_embeddings=True),
     "ernie4_5": LLAMA | dict(use_bias=False, head_dim=16, pad_token_id=0, tie_word_embeddings=True),
+    "ernie4_5_moe": LLAMA | dict(
+        use_bias=False, pad_token_id=0, tie_word_embeddings=True, moe_intermediate_size=24, moe_num_experts=4, moe_k=2,
+        moe_num_shared_experts=1, moe_layer_start_index=1, moe_layer_end_index=-1, moe_layer_interval=1, moe_norm_min=1e-12,
+        output_router_logits=False),
     "exaone4": LLAMA | dict(sliding_window=WINDOW, sliding_window_pattern=2, layer_types=[SLIDING, FULL]),
     "gpt_oss": LLAMA | EXPERTS | dict(
         head_dim=8, num_local_experts=4, sliding_window=WINDOW, attention_bias=True, layer_types=[SLIDING, FULL],
@@ -175,6 +179,7 @@ NULL_ALONE = {
     "cohere": "tie_word_embeddings",
     "smollm3": "tie_word_embeddings pad_token_id no_rope_layers",
     "ernie4_5": "tie_word_embeddings num_key_value_heads head_dim",
+    "ernie4_5_moe": "tie_word_embeddings",
     "exaone4": "sliding_window_pattern",
     "gpt_oss": "num_key_value_heads rope_scaling head_dim attention_bias",
     "ministral": "num_key_value_heads",

@@ -193,7 +193,7 @@ def windows_of_gpt_neo():
 
 
 ONLY_IN_CACHES = """gpt2 gpt_bigcode gpt_neo gptj codegen gpt_neox opt bloom falcon llama gemma phi granite granitemoe olmo
-olmo2 olmoe stablelm cohere ernie4_5 glm glm4 nemotron arcee helium hunyuan_v1_dense""".split()
+olmo2 olmoe stablelm cohere ernie4_5 ernie4_5_moe glm glm4 nemotron arcee helium hunyuan_v1_dense""".split()
 
 
 def windows_of_caches():
@@ -272,6 +272,10 @@ def layers():
         for changes in (dict(decoder_sparse_step=2, mlp_only_layers=[]), dict(mlp_only_layers=[0, 1]),
                         dict(num_experts_per_tok=1)):
             yield kind, None, changes
+    for changes in (dict(moe_layer_start_index=0), dict(moe_layer_start_index=0, moe_layer_end_index=0),
+                    dict(moe_layer_start_index=0, moe_layer_interval=2), dict(moe_num_shared_experts=0),
+                    dict(moe_num_shared_experts=3), dict(moe_norm_min=0.9), dict(moe_k=MISSING, num_experts_per_tok=1)):
+        yield "ernie4_5_moe", None, changes
     yield "mixtral", None, dict(num_experts_per_tok=1)
     yield "gpt_oss", "one expert", dict(num_local_experts=1, num_experts_per_tok=1)
     yield "gpt_oss", None, dict(rope_scaling=MISSING)

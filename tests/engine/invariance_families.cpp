@@ -69,6 +69,34 @@ ModelConfig newer(int shape) {
   return c;
 }
 
+// Shared experts, and routers with a bias for the choice alone.
+ModelConfig with_choices(int shape) {
+  if (shape == 16) {
+    ModelConfig c = mixture("ernie4_5_moe", RouterKind::normalised);
+    c.rotary.neighbours = true;
+    c.choice_bias = c.attention_bias = c.mlp_bias = true;
+    c.shared_inner = 46;
+    c.router_epsilon = 0.3f;
+    return c;
+  }
+  if (shape == 15) {
+    ModelConfig c = newer(10);
+    const ModelConfig of = mixture("lfm2_moe", RouterKind::normalised_sigmoid);
+    c.model_type = of.model_type;
+    c.experts = of.experts, c.experts_chosen = of.experts_chosen, c.expert_inner = of.expert_inner;
+    c.router_kind = of.router_kind;
+    c.router_scale = 1.5f, c.router_epsilon = 1e-6f;
+    c.choice_bias = true;
+    c.dense_layers = {true, false, false};
+    return c;
+  }
+  ModelConfig c = mixture("qwen2_moe", RouterKind::softmax);
+  c.qkv_bias = true;
+  c.shared_inner = 61;  // wider than the MLP of the first layer
+  c.dense_layers = {true, false};
+  return c;
+}
+
 ModelConfig of_shape(int shape) {
   if (shape == 0) return small(GptBigCode::starcoder(), 6, 1, 10);
   if (shape == 1) {
@@ -105,28 +133,11 @@ ModelConfig of_shape(int shape) {
     c.expert_gate = {Activation::silu, 7.0f, 1.702f};
     return c;
   }
-  if (shape == 15) {
-    ModelConfig c = newer(10);
-    const ModelConfig of = mixture("lfm2_moe", RouterKind::normalised_sigmoid);
-    c.model_type = of.model_type;
-    c.experts = of.experts, c.experts_chosen = of.experts_chosen, c.expert_inner = of.expert_inner;
-    c.router_kind = of.router_kind;
-    c.router_scale = 1.5f, c.router_epsilon = 1e-6f;
-    c.choice_bias = true;
-    c.dense_layers = {true, false, false};
-    return c;
-  }
-  if (shape == 14) {
-    ModelConfig c = mixture("qwen2_moe", RouterKind::softmax);
-    c.qkv_bias = true;
-    c.shared_inner = 61;  // wider than the MLP of the first layer
-    c.dense_layers = {true, false};
-    return c;
-  }
+  if (shape >= 14) return with_choices(shape);
   if (shape == 8) return narrow_opt();
   return shape == 9 ? rounded_falcon() : newer(shape);
 }
-constexpr int kFamilyShapes = 16;
+constexpr int kFamilyShapes = 17;
 
 std::unique_ptr<AnyEngine> make_family(const Setup& s) {
   using Model = AnyFamily<>;

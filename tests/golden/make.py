@@ -18,7 +18,7 @@ import sys
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model
-from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config,
+from transformers import (ArceeConfig, AutoModelForCausalLM, AutoModelForImageTextToText, BloomConfig, Cohere2Config, CohereConfig, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config,
                           FalconConfig, Gemma3Config, Glm4Config, GlmConfig, GPTBigCodeConfig, GPTNeoConfig, GptOssConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           HeliumConfig, HunYuanDenseV1Config, Idefics3Config, Lfm2Config, LlamaConfig, MinistralConfig, Mistral3Config, MistralConfig,
                           MixtralConfig, MptConfig, NemotronConfig, Olmo3Config, OlmoConfig, OlmoeConfig, OPTConfig, Qwen2_5_VLConfig, Qwen2Config, Qwen2MoeConfig, Qwen2VLConfig, Qwen3MoeConfig,
@@ -55,6 +55,8 @@ CASES = {
     "granite4_rope": GraniteMoeHybridConfig(**GRANITE4, position_embedding_type="rope", tie_word_embeddings=True),
     "granite4_nope": GraniteMoeHybridConfig(**GRANITE4),
     "ernie45": Ernie4_5Config(**{**LLAMA, "rope_theta": 500.0}, head_dim=10, use_bias=True),
+    "ernie45_moe": Ernie4_5_MoeConfig(**{**LLAMA, "num_hidden_layers": 3, "rope_theta": 500.0}, use_bias=True, moe_num_experts=6, moe_k=2,
+                                      moe_intermediate_size=20, moe_num_shared_experts=2, moe_layer_start_index=1, moe_norm_min=0.8),
     "exaone4": Exaone4Config(**LLAMA, sliding_window=None, layer_types=["full_attention"] * 2),
     "exaone4_window": Exaone4Config(**LLAMA, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "qwen2": Qwen2Config(**LLAMA, tie_word_embeddings=True),
@@ -184,6 +186,7 @@ def answer(model, prompt, steps):
 ADAPTERS = {"lfm2_biases": {
     "all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"]),
     "dora": dict(target_modules=["in_proj", "w2"], use_dora=True)},
+    "ernie45_moe": {"shared": dict(target_modules=r".*(k_proj|shared_experts\.(gate|up|down)_proj)")},
     "lfm2_moe": {"all": dict(target_modules=["in_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"])},
     "qwen2_moe": {
     "shared": dict(target_modules=r".*(v_proj|shared_expert\.(gate|up|down)_proj)"),

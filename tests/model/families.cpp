@@ -364,6 +364,33 @@ BOOST_AUTO_TEST_CASE(qwen2_moe_has_a_shared_expert_beside_the_others) {
   refused(with({{"sliding_window", 8}, {"layer_types", types}}), "sliding_window");
 }
 
+BOOST_AUTO_TEST_CASE(ernie_mixes_experts_in_the_layers_that_the_file_says) {
+  const Json some = {{"moe_num_experts", 8}, {"moe_k", 3}, {"moe_intermediate_size", 24}};
+  const auto with = [&](Json more) {
+    more.update(some);
+    return read(sizes("ernie4_5_moe", more));
+  };
+  const ModelConfig c = with({{"moe_layer_start_index", 1}, {"moe_layer_end_index", 4}, {"moe_layer_interval", 2}});
+  for (int l = 0; l < 6; ++l) BOOST_TEST(c.is_mixture(l) == (l == 1 || l == 3));
+  BOOST_TEST(
+      (c.experts == 8 && c.experts_chosen == 3 && c.expert_inner == 24 && c.shared_inner == 48 && c.choice_bias));
+  BOOST_TEST((c.router_kind == RouterKind::normalised && c.router_epsilon == 1e-12f && c.rotary.neighbours));
+  BOOST_TEST((c.head_dim == 12 && c.tied_head));
+  const DecoderSpec spec = AnyFamily<>::tensors(c);
+  BOOST_TEST(spec.layers[1].choice_bias.parts[0].name == "layers.1.mlp.moe_statics.e_score_correction_bias");
+  BOOST_CHECK((spec.layers[1].choice_bias.shape == Shape{1, 8}));
+  BOOST_TEST(spec.layers[1].up.weight.parts[0].name == "layers.1.mlp.shared_experts.gate_proj.weight");
+  BOOST_TEST((spec.layers[1].shared_gate.none() && spec.layers[1].experts[7].down.bias.none()));
+  check_switches(spec, c);
+  const ModelConfig alone = with({{"moe_num_shared_experts", 0}, {"use_bias", true}});
+  for (int l = 0; l < 6; ++l) BOOST_TEST(alone.is_mixture(l) == (l > 0));  // from the second layer to the last
+  const DecoderSpec biased = AnyFamily<>::tensors(alone);
+  BOOST_TEST((biased.head_bias.shape.rows == 99 && spec.head_bias.none()));
+  BOOST_TEST((biased.layers[5].up.weight.none() && !biased.layers[5].experts[7].down.bias.none()));
+  refused(sizes("ernie4_5_moe", {{"moe_num_experts", 8}, {"moe_k", 9}}), "moe_k");
+  refused(sizes("ernie4_5_moe", {{"moe_num_experts", 8}, {"num_experts", 9}}), "num_experts");
+}
+
 BOOST_AUTO_TEST_CASE(gpt_oss_stacks_its_experts) {
   const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 64}};
   const ModelConfig c =

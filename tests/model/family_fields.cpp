@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(a_window_that_only_the_cache_has_is_refused) {
                      {"n_head", 4},          {"vocab_size", 99}, {"n_positions", 64}};
   std::vector<Json> files = {gpt2};
   for (const char* family :
-       {"llama", "gemma", "phi", "granite", "olmo", "olmo2", "olmoe", "stablelm", "cohere", "ernie4_5", "gpt_neox",
-        "falcon", "glm", "glm4", "nemotron", "arcee", "helium", "hunyuan_v1_dense"})
+       {"llama", "gemma", "phi", "granite", "olmo", "olmo2", "olmoe", "stablelm", "cohere", "ernie4_5", "ernie4_5_moe",
+        "gpt_neox", "falcon", "glm", "glm4", "nemotron", "arcee", "helium", "hunyuan_v1_dense"})
     files.push_back(llama_like(family, {{"max_position_embeddings", 64}, {"head_dim", 16}, {"hidden_size", 64}}));
   for (Json config : files) {
     config["sliding_window"] = 63;

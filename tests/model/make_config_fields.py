@@ -15,7 +15,7 @@ import transformers
 from transformers import CONFIG_MAPPING
 
 FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
-FAMILIES = ["arcee", "bloom", "codegen", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
+FAMILIES = ["arcee", "bloom", "codegen", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
             "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe", "granitemoehybrid", "helium", "hunyuan_v1_dense", "lfm2", "lfm2_moe", "llama", "ministral",
             "ministral3", "mistral",
             "mixtral", "mpt", "nemotron", "olmo", "olmo2", "olmo3", "olmoe", "opt", "phi", "phi3", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "smollm3",

@@ -19,7 +19,7 @@ PARAMETERS = {"bloom_6_heads": 59664, "cohere_norms": 14928, "ernie45": 17920, "
               "llama_head_dim": 20960, "mistral_window7": 17888, "mixtral_window7": 41184, "olmoe_normalised": 56768, "opt_350m": 19604,
               "qwen2": 16064, "qwen3_moe_sparse": 25384, "ministral": 17888, "olmo3": 17984, "cohere2": 15872, "glm": 21152, "glm4": 18016,
               "nemotron": 18960, "arcee": 15472, "helium": 18016, "hunyuan": 19312, "ministral3": 20960,
-              "qwen2_moe": 28192, "qwen2_moe_window": 38240}
+              "qwen2_moe": 28192, "qwen2_moe_window": 38240, "ernie45_moe": 47897}
 
 
 def requests_of(expected):

@@ -55,7 +55,7 @@ using BuiltInModels =
               Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere, GptNeo,
               GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe, GptOss, Ministral, Olmo3, Cohere2, Glm, Glm4,
               Nemotron, Arcee, Helium, Gemma3WithImages, Mistral3, Qwen2Vl, Qwen25Vl, Qwen3Vl, SmolVlm, Idefics3,
-              GraniteMoe, HunYuanDense, Ministral3, Lfm2, Qwen2Moe, Lfm2Moe>;
+              GraniteMoe, HunYuanDense, Ministral3, Lfm2, Qwen2Moe, Lfm2Moe, Ernie45Moe>;
 
 /// The family of that model_type: an element of `families`, which must live as long. Error unsupported, with the list
 /// of supported types.

@@ -1,4 +1,5 @@
-// ERNIE 4.5 dense (Baidu, 2025) as in Hugging Face's Ernie4_5ForCausalLM: Llama whose rotary pairs are neighbours.
+// ERNIE 4.5 (Baidu, 2025) as in Hugging Face's Ernie4_5ForCausalLM and Ernie4_5_MoeForCausalLM: Llama whose rotary
+// pairs are neighbours.
 #pragma once
 #include <string_view>
 
@@ -14,6 +15,15 @@ struct Ernie45 {
   static ModelConfig configure(const ConfigFile& file);
 
   static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
+};
+
+/// Ernie45 with a mixture of experts in some layers, and an MLP beside them that every token uses.
+struct Ernie45Moe {
+  static constexpr std::string_view model_type = "ernie4_5_moe";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
 };
 
 }  // namespace tenon

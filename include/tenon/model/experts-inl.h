@@ -20,12 +20,12 @@ inline constexpr int kMostExperts = 4096;  // in a layer
 inline constexpr ExpertNames kExpertNames{"mlp.", "gate", "gate_proj", "up_proj", "down_proj"};
 
 TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
-                               ModelConfig& c) {
+                               ModelConfig& c, std::initializer_list<const char*> chosen_names) {
   const std::string name = one_name(fields, names);
   c.experts = fields.integer(name, 1, kMostExperts, fallback);
   if (std::int64_t{c.experts} * std::max(2 * c.inner, c.hidden) > std::numeric_limits<int>::max())
     fields.refuse(name, "makes matrices of more rows than 2^31");
-  c.experts_chosen = fields.integer("num_experts_per_tok", 1, c.experts, std::min(chosen, c.experts));
+  c.experts_chosen = fields.integer(one_name(fields, chosen_names), 1, c.experts, std::min(chosen, c.experts));
   c.expert_inner = c.inner;
   c.expert_gate.activation = c.activation;
 }
@@ -48,9 +48,10 @@ TENON_INLINE void read_sparse_layers(const Fields& fields, ModelConfig& c) {
 }
 
 // The gated MLP whose three matrices begin with `name`.
-TENON_INLINE DecoderSpec::Expert expert_spec(const std::string& name, const ExpertNames& names, int inner, int hidden) {
-  return {stacked_spec({{name + names.gate, inner}, {name + names.up, inner}}, hidden, false),
-          linear_spec(name + names.down, {hidden, inner}, false)};
+TENON_INLINE DecoderSpec::Expert expert_spec(const ModelConfig& c, const std::string& name, const ExpertNames& names,
+                                             int inner) {
+  return {stacked_spec({{name + names.gate, inner}, {name + names.up, inner}}, c.hidden, c.mlp_bias),
+          linear_spec(name + names.down, {c.hidden, inner}, c.mlp_bias)};
 }
 
 TENON_INLINE void add_experts(const ModelConfig& c, const ExpertNames& names, DecoderSpec& spec) {
@@ -61,11 +62,12 @@ TENON_INLINE void add_experts(const ModelConfig& c, const ExpertNames& names, De
     const std::string mixture = "layers." + std::to_string(l) + "." + names.mixture;
     layer.router = table_spec(mixture + names.router + ".weight", {c.experts, c.hidden});
     for (int e = 0; e < c.experts; ++e)
-      layer.experts.push_back(
-          expert_spec(mixture + "experts." + std::to_string(e) + ".", names, c.expert_inner, c.hidden));
-    if (c.choice_bias) layer.choice_bias = vector_spec(mixture + names.choice_bias, c.experts);
+      layer.experts.push_back(expert_spec(c, mixture + "experts." + std::to_string(e) + ".", names, c.expert_inner));
+    if (c.choice_bias)
+      layer.choice_bias = names.bias_is_row ? table_spec(mixture + names.choice_bias, {1, c.experts})
+                                            : vector_spec(mixture + names.choice_bias, c.experts);
     if (c.shared_inner > 0) {
-      const auto shared = expert_spec(mixture + names.shared, names, c.shared_inner, c.hidden);
+      const auto shared = expert_spec(c, mixture + names.shared, names, c.shared_inner);
       layer.up = shared.up, layer.down = shared.down;
     }
     if (names.shared_gate) layer.shared_gate = table_spec(mixture + names.shared_gate, {1, c.hidden});

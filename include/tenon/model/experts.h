@@ -70,11 +70,12 @@ namespace detail {
 struct ExpertNames {
   const char *mixture, *router, *gate, *up, *down;
   const char *choice_bias = nullptr, *shared = nullptr, *shared_gate = nullptr;
+  bool bias_is_row = false;  // the bias of the choice is stored [1, experts]
 };
 
 // Reads the number of experts, under one of its names, and of those of a token.
 void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
-                  ModelConfig& c);
+                  ModelConfig& c, std::initializer_list<const char*> chosen_names = {"num_experts_per_tok"});
 
 // The width of a mixture's MLPs, which may not be null.
 int expert_width(const Fields& fields, const char* name, int fallback);

@@ -161,7 +161,7 @@ struct MixtureArgs {
   MatrixView<float> y;                 ///< [rows, hidden]; may not be x
   const float* choice_bias = nullptr;  ///< [experts] or null, for the choice alone: no weight has it
   float scale = 1;                     ///< factor of the weights
-  float epsilon = 0;                   ///< of normalised_sigmoid
+  float epsilon = 0;                   ///< of normalised_sigmoid; normalised: the least divisor
 };
 
 /// x[r] += table[positions[r]], after the embeddings are projected.

@@ -94,7 +94,7 @@ class ModelTrial {
     check(layer.router_bias.none() || layer.router_bias.shape == Shape{c_.experts, 1},
           "model: the bias of a router is [experts]");
     check(layer.choice_bias.none() != c_.choice_bias &&
-              (layer.choice_bias.none() || layer.choice_bias.shape == Shape{c_.experts, 1}),
+              (layer.choice_bias.none() || layer.choice_bias.shape.rows * layer.choice_bias.shape.cols == c_.experts),
           "model: the bias of the choice is [experts], where choice_bias says so");
     check(static_cast<int>(layer.experts.size()) == c_.experts, "model: a mixture has as many experts as it says");
     check(c_.experts_chosen > 0 && c_.experts_chosen <= c_.experts, "model: a token chooses some of the experts");

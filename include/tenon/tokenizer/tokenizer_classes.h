@@ -63,6 +63,7 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
     {"helium", "PreTrainedTokenizer"},   {"nemotron", "PreTrainedTokenizer"},
     {"smollm3", "PreTrainedTokenizer"},  {"hunyuan_v1_dense", "PreTrainedTokenizer"},
     {"ministral3", "TokenizersBackend"}, {"qwen2_moe", "Qwen2Tokenizer"},
+    {"ernie4_5_moe", "LlamaTokenizer"},
 };
 
 }  // namespace tenon::detail

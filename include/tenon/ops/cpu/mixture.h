@@ -70,6 +70,7 @@ bool choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, RouterMe
   for (int i = 0; i < chosen; ++i) m.weights[static_cast<std::size_t>(i)] = logits[m.ids[static_cast<std::size_t>(i)]];
   if (args.kind == RouterKind::chosen_softmax) softmax_row(kernels, chosen, m.weights.data());
   for (const float weight : m.weights) sum += weight;
+  if (args.kind == RouterKind::normalised) sum = std::max(sum, args.epsilon);
   if (args.kind == RouterKind::normalised_sigmoid) sum += args.epsilon;
   const bool divides = args.kind == RouterKind::normalised || args.kind == RouterKind::normalised_sigmoid;
   for (int i = 0; i < chosen; ++i) {
