@@ -7,6 +7,7 @@
 #include "../io/scratch.h"
 #include "tenon/model/any_family.h"
 #include "tenon/model/configure.h"
+#include "tenon/testing/model_laws.h"
 
 BOOST_AUTO_TEST_SUITE(model_families)
 
@@ -347,6 +348,7 @@ BOOST_AUTO_TEST_CASE(qwen2_moe_has_a_shared_expert_beside_the_others) {
   BOOST_TEST(spec.layers[0].shared_gate.parts[0].name == "layers.0.mlp.shared_expert_gate.weight");
   BOOST_TEST((spec.layers[3].shared_gate.none() && spec.layers[3].up.weight.shape.rows == 160));
   check_switches(spec, c);
+  for (const std::string& broken : testing::model_laws<Qwen2Moe>(c)) BOOST_ERROR(broken);
   ModelConfig none = c;
   none.shared_inner = 0;
   BOOST_CHECK_THROW(check_switches(spec, none), Error);
@@ -382,6 +384,7 @@ BOOST_AUTO_TEST_CASE(ernie_mixes_experts_in_the_layers_that_the_file_says) {
   BOOST_TEST(spec.layers[1].up.weight.parts[0].name == "layers.1.mlp.shared_experts.gate_proj.weight");
   BOOST_TEST((spec.layers[1].shared_gate.none() && spec.layers[1].experts[7].down.bias.none()));
   check_switches(spec, c);
+  for (const std::string& broken : testing::model_laws<Ernie45Moe>(c)) BOOST_ERROR(broken);
   const ModelConfig alone = with({{"moe_num_shared_experts", 0}, {"use_bias", true}});
   for (int l = 0; l < 6; ++l) BOOST_TEST(alone.is_mixture(l) == (l > 0));  // from the second layer to the last
   const DecoderSpec biased = AnyFamily<>::tensors(alone);
