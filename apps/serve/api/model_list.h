@@ -1,4 +1,5 @@
-// The body of GET /v1/models or GET /api/tags, kept for a while: to look into thousands of folders takes longer than to answer.
+// The body of GET /v1/models or GET /api/tags, kept for a while: to look into thousands of folders takes longer than to
+// answer.
 #pragma once
 #include <algorithm>
 #include <chrono>

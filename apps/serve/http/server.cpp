@@ -23,8 +23,8 @@ namespace {
 using asio::ip::tcp;
 using Unix = asio::local::stream_protocol;
 
-// As long a line of connections that wait to be accepted as the system allows (net.core.somaxconn): what does not fit is
-// tried again by the client's kernel after 1 s.
+// As long a line of connections that wait to be accepted as the system allows (net.core.somaxconn): what does not fit
+// is tried again by the client's kernel after 1 s.
 constexpr int kBacklog = asio::socket_base::max_listen_connections;
 // No descriptors or no memory: that passes when connections close.
 constexpr std::chrono::milliseconds kAcceptPause{10};
