@@ -35,9 +35,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM, SIGINT, (with files to read again) SIGHUP and (with a folder for streams) SIGUSR2, taken by a thread of
-// their own for as long as the process lives. The second SIGTERM or SIGINT ends the process at once. So does the first
-// while the model is being read: nothing has to be finished then. SIGUSR2 ends it, too, once.
+// SIGTERM, SIGINT, (unless a terminal that closes sends it, and nothing is to be read again) SIGHUP and (with a folder
+// for streams) SIGUSR2, taken by a thread of their own for as long as the process lives. The second SIGTERM or SIGINT
+// ends the process at once. So does the first while the model is being read: nothing has to be finished then. SIGUSR2
+// ends it, too, once.
 class EndSignals {
  public:
   EndSignals(bool with_hangup, bool with_handover) {
@@ -219,7 +220,12 @@ void reload(const std::string& what, const std::function<void()>& read) try {
 }
 
 // New connections get the new certificate, and new requests the new keys of clients and of receipts.
+bool has_files_to_reload(const Settings& settings) {
+  return !settings.tls_cert.empty() || !settings.api_key_file.empty() || !settings.receipt_key_file.empty();
+}
+
 void reload_files(HttpServer& http, Serving& serving, const Settings& settings) {
+  if (!has_files_to_reload(settings)) program::say("SIGHUP: there is no file to read again");
   if (!settings.tls_cert.empty())
     reload("the TLS certificate was", [&] { http.use_tls(settings.tls_cert, settings.tls_key); });
   if (!settings.api_key_file.empty()) reload("the keys were", [&] { serving.keys.replace(keys_of(settings)); });
@@ -237,9 +243,8 @@ void say_unusable_adapters(const AdapterNames& adapters) {
 
 int serve_with(Settings settings) {
   // Until the process ends; before other threads, for which it blocks the signals.
-  const bool reloads =
-      !settings.tls_cert.empty() || !settings.api_key_file.empty() || !settings.receipt_key_file.empty();
-  auto& signals = *new EndSignals(reloads, !settings.handover.empty());
+  const bool takes_hangup = has_files_to_reload(settings) || ::isatty(STDERR_FILENO) == 0;
+  auto& signals = *new EndSignals(takes_hangup, !settings.handover.empty());
   LogWriter writer(STDERR_FILENO);
   const Messages messages(writer);
   RequestLog log(writer, settings.log_requests);

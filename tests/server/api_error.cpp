@@ -32,6 +32,8 @@ struct Row {
 const Row kTable[]{
     {Kind::malformed, 400, "validation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
     {Kind::invalid, 422, "validation", 400, "invalid_request_error", nullptr, 400, "invalid_request_error"},
+    {Kind::prompt_too_long, 422, "validation", 400, "invalid_request_error", "context_length_exceeded", 400,
+     "invalid_request_error"},
     {Kind::unknown_adapter, 424, "generation", 404, "invalid_request_error", "model_not_found", 404, "not_found_error"},
     {Kind::bad_adapter_name, 422, "validation", 404, "invalid_request_error", "model_not_found", 404,
      "not_found_error"},

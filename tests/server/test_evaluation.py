@@ -152,11 +152,15 @@ class Evaluation(ServerTest):
             found = self.one(ids[:length], max_tokens=more, ignore_eos=True)[2]
             self.assertEqual(found["token_logprobs"][:length], whole["token_logprobs"][:length])
             self.assertEqual(len(found["token_logprobs"]), length + more)
-        for length, more, said in [(1024, 1, "the prompt has 1024 tokens; at most 1023 are possible: prompt and answer share 1024 (--max-total-tokens)"),
+        share = "this model's maximum context length is 1024 tokens, which prompt and answer share (--max-total-tokens)"
+        for length, more, said in [(1024, 1, "the prompt has 1024 tokens; at most 1023 are possible: " + share),
                                    (1000, 25, "together at most 1024 are possible")]:
             answer = self.server.post("/v1/completions", {"prompt": ids[:length]} | SCORING | {"max_tokens": more})
             self.assertEqual(answer.status, 400)
             self.assertIn(said, answer.json()["error"]["message"])
+            self.assertEqual(answer.json()["error"]["code"], "context_length_exceeded")
+        long = self.server.post("/v1/completions", {"prompt": "The king said " * 10000} | SCORING)
+        self.assertEqual(long.json()["error"]["code"], "context_length_exceeded")
 
     def test_a_flag_limits_prompts(self):
         with serving.Server("--max-input-length", 100) as server:

@@ -310,6 +310,13 @@ class End(unittest.TestCase):
             for stream in streams:
                 stream.close()
 
+    def test_a_hangup_ends_nothing(self):
+        with Server() as server:
+            server.signal(signal.SIGHUP)
+            eventually(lambda: "no file to read again" in server.text(), "it does not say what it did")
+            self.assertEqual(server.get("/ready").status, 200)
+            self.assertEqual(server.stop(), 0)
+
     def test_no_request_no_wait(self):
         with Server() as server:
             began = time.monotonic()

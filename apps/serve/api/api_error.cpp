@@ -29,6 +29,7 @@ Wire lorax_wire(Kind kind) {
     case Kind::other_engine:
       return {400, "validation"};
     case Kind::invalid:
+    case Kind::prompt_too_long:
     case Kind::bad_adapter_name:
       return {422, "validation", nullptr, kInvalid};
     case Kind::unknown_adapter:
@@ -73,6 +74,8 @@ Wire openai_wire(Kind kind) {
     case Kind::adapter_unusable:
     case Kind::no_head:
       return {400, "invalid_request_error"};
+    case Kind::prompt_too_long:
+      return {400, "invalid_request_error", "context_length_exceeded"};
     case Kind::unknown_adapter:
     case Kind::bad_adapter_name:
       return {404, "invalid_request_error", "model_not_found"};
@@ -116,6 +119,7 @@ Wire anthropic_wire(Kind kind) {
   switch (kind) {
     case Kind::malformed:
     case Kind::invalid:
+    case Kind::prompt_too_long:
     case Kind::adapter_unusable:
     case Kind::no_head:
     case Kind::other_engine:
@@ -268,7 +272,11 @@ ApiError from(const tenon::Error& error, Dialect dialect) {
       if (where == "service") return {Kind::unavailable, "the server is not taking requests: it " + reason_of(error)};
       return {Kind::overloaded, "the server is overloaded: " + reason_of(error)};
     case Of::capacity:
-      if (where == "prompt" || where == "text" || where == "max_new_tokens") return invalid(error, dialect);
+      if (where == "prompt" || where == "text" || where == "max_new_tokens") {
+        ApiError refusal = invalid(error, dialect);
+        refusal.kind = Kind::prompt_too_long;
+        return refusal;
+      }
       if (where.starts_with("adapter ")) return about_adapter(error, dialect);  // one that is larger than all room
       if (where == "adapter") return {Kind::adapter_unusable, "more adapters at once than this server holds"};
       return {Kind::overloaded, "the server is overloaded: " + shown(error.what(), 1000)};

@@ -21,6 +21,7 @@ struct ApiError : std::runtime_error {
   enum class Kind {
     malformed,         // no JSON, or no object
     invalid,           // a field that is out of range, of another type, or asks for what is not supported
+    prompt_too_long,   // or the prompt and the answer that is asked for; clients shorten the conversation
     unknown_adapter,   // or model
     bad_adapter_name,  // a path, or not a valid folder name
     adapter_unusable,  // it exists and does not fit the model

@@ -14,7 +14,9 @@ namespace {
 // Why a prompt may have no more tokens than max_input_tokens.
 std::string reason_of_input_limit(const RequestLimits& limits) {
   if (limits.max_input_tokens < limits.max_total_tokens - 1) return " (--max-input-length)";
-  return ": prompt and answer share " + std::to_string(limits.max_total_tokens) + " (--max-total-tokens)";
+  // Clients look for these words of OpenAI's.
+  return ": this model's maximum context length is " + std::to_string(limits.max_total_tokens) +
+         " tokens, which prompt and answer share (--max-total-tokens)";
 }
 
 }  // namespace
@@ -58,16 +60,18 @@ int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const
   const bool fills_all = asked == 0 && prompt_tokens == total && limits.max_input_tokens == limits.max_total_tokens - 1;
   if (fills_all) return 0;  // it is scored, and nothing is answered
   if (prompt_tokens > static_cast<std::size_t>(limits.max_input_tokens) || prompt_tokens >= total) {
-    refuse("the prompt has " + std::to_string(prompt_tokens) + " tokens; at most " +
-               std::to_string(limits.max_input_tokens) + " are possible" + reason_of_input_limit(limits),
-           prompt_field);
+    throw ApiError(ApiError::Kind::prompt_too_long,
+                   "the prompt has " + std::to_string(prompt_tokens) + " tokens; at most " +
+                       std::to_string(limits.max_input_tokens) + " are possible" + reason_of_input_limit(limits),
+                   prompt_field);
   }
   if (!asked) return static_cast<int>(total - prompt_tokens);
   if (static_cast<std::size_t>(*asked) > total - prompt_tokens) {
-    refuse("the prompt has " + std::to_string(prompt_tokens) + " tokens, and `" + field + "` asks for " +
-               std::to_string(*asked) + " more; together at most " + std::to_string(limits.max_total_tokens) +
-               " are possible",
-           field);
+    throw ApiError(ApiError::Kind::prompt_too_long,
+                   "the prompt has " + std::to_string(prompt_tokens) + " tokens, and `" + field + "` asks for " +
+                       std::to_string(*asked) + " more; together at most " + std::to_string(limits.max_total_tokens) +
+                       " are possible",
+                   field);
   }
   return *asked;
 }
