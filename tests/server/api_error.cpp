@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(a_lack_of_room_is_an_overload_unless_the_prompt_is_too_long
   BOOST_TEST((kind(Of::capacity, "adapter") == Kind::adapter_unusable));
   BOOST_TEST((kind(Of::capacity, "cache") == Kind::overloaded));
   BOOST_TEST((kind(Of::capacity, "adapter big") == Kind::adapter_unusable));
-  BOOST_TEST((kind(Of::capacity, "prompt") == Kind::invalid));
-  BOOST_TEST((kind(Of::capacity, "max_new_tokens") == Kind::invalid));
+  BOOST_TEST((kind(Of::capacity, "prompt") == Kind::prompt_too_long));
+  BOOST_TEST((kind(Of::capacity, "max_new_tokens") == Kind::prompt_too_long));
 }
 
 BOOST_AUTO_TEST_CASE(errors_of_adapters) {

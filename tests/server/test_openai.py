@@ -499,7 +499,7 @@ class Chats(OpenAiTest):
                  ({"messages": [{"role": "user", "content": "word " * 1100}]}, "messages"),  # too many tokens, and too many bytes
                  ({"messages": [{"role": "user", "content": "a" * 200_000}]}, "messages")]
         for body, param in cases:
-            self.refused_openai("/v1/chat/completions", body, 400, "invalid_request_error", param)
+            self.refused_openai("/v1/chat/completions", body, 400, "invalid_request_error", param, code=...)
         answer = self.refused_openai("/v1/chat/completions", {"messages": [user], "tools": [{"type": "mcp"}]}, 400, "invalid_request_error",
                                      "tools[0].type")
         self.assertIn("not supported", answer.json()["error"]["message"])
@@ -577,7 +577,7 @@ class Refusals(OpenAiTest):
                  ({"guided_json": {"type": "what"}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
                  ({"stop_token_ids": [4096]}, "stop_token_ids")]
         for body, param in cases:
-            self.refused_openai("/v1/completions", {"prompt": KING} | body, 400, "invalid_request_error", param)
+            self.refused_openai("/v1/completions", {"prompt": KING} | body, 400, "invalid_request_error", param, code=...)
 
     def test_models_and_adapters(self):
         for name in ["nobody", "team/nobody", "../weather", "/etc/passwd", "..", "a//b", "x" * 129, "weather/"]:
@@ -682,6 +682,8 @@ class Keys(ServerTest):
                 elif path.startswith("/v1"):
                     error = answer.json()["error"]
                     self.assertEqual((error["type"], error["code"]), ("authentication_error", "invalid_api_key"))
+                elif path.startswith("/api"):
+                    self.assertEqual(set(answer.json()), {"error"})
                 else:
                     self.assertEqual(answer.json()["error_type"], "authentication", path)
 

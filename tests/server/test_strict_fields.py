@@ -157,7 +157,7 @@ class Strict(ServerTest):
         self.responses("input[1].role", [user, {"role": "nobody", "content": "a"}], instructions="Be kind.")
         self.responses("input[1].arguments", [user, {"type": "function_call", "name": "f", "arguments": "x"}], instructions="Be kind.")
         for words in [2000, 200_000]:
-            self.refused_openai("/v1/responses", {"input": "word " * words}, 400, "invalid_request_error", "input")
+            self.refused_openai("/v1/responses", {"input": "word " * words}, 400, "invalid_request_error", "input", code=...)
         for stops in [[""], ["a"] * 11]:
             self.messages("stop_sequences", stop_sequences=stops)
             self.completion("stop", stop=stops)

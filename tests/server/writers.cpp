@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_stream_of_ollama_says_what_the_whole_says) {
   };
   for (const Case& c : {Case{"A text.", "", "A text.", 0},
                         {"<think>So.</think>Yes.", "So.", "Yes.", 0},
-                        {"Now: " + call + "\n" + call, "", "Now: ", 2},
+                        {"Now: " + call + "\n" + call, "", "Now:", 2},
                         {call.substr(0, 50), "", "", 0}}) {
     std::vector<TokenId> tokens = tokenizer().encode(c.answer);
     tokens.push_back(end_of_text());
