@@ -263,7 +263,8 @@ class Haproxy(unittest.TestCase):
         self.assertEqual(self.balancer.post("/tokenize", {"inputs": "x"}).status, 200)
         posts = [path for path, methods in self.replica["A"].get("/openapi.json").json()["paths"].items() if "post" in methods]
         self.assertGreater(len(posts), 15)
-        for path in set(posts) - {"/lora-adapters"}:
+        never = {"/lora-adapters", "/api/pull", "/api/push", "/api/create", "/api/copy"}  # always 501
+        for path in set(posts) - never:
             self.assertEqual(self.balancer.post(path, "no json").status, self.replica["A"].post(path, "no json").status, path)
 
     def test_request_ids(self):
